@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 _ONNX_MODEL = ("graph", "layers", "operators", "shapes")
-_TORCH_MODEL = ("functions", "layers", "operators", "passes", "record", "target", "trouble")
+_TORCH_MODEL = ("functions", "layers", "operators", "passes", "record", "target", "user_errors")
 _PROFILING = (
     "cuda_timer", "device", "layers", "measure", "models/*", "modules", "net", "node", "optimizers", "phases",
     "precision", "run", "whole",

@@ -85,7 +85,7 @@ def test_an_export_as_a_document_says_where_it_is(scenario: str, capsys: pytest.
     [
         (["program", "layout.yaml", "--rank", "8"], "rank 8 does not exist; there are 8 ranks"),
         (["program", "overlap-10gbe"], "set num_gpus, strategy.overlap (--set)"),
-        (["program", "layout.yaml", "--export-chakra", "."], "exists already and is not empty"),
+        (["program", "layout.yaml", "--export-chakra", "."], "already exists and is not empty"),
         (["play", "nowhere", "--topology", "dgx-1"], "nowhere: there is no folder of this name"),
     ],
 )

@@ -8,29 +8,29 @@ from dataclasses import asdict, dataclass, field, fields
 import numpy as np
 from kernel_data import Kernel
 
-from clustersim.kernels.convolution_kernels import convolution_products
-from clustersim.kernels.kernel_constants import KernelConstants, Shape
+from clustersim.kernels.convolution_kernels import convolution_gemms
+from clustersim.kernels.kernel_constants import KernelConstants, ShapeConstants
 from clustersim.kernels.kernel_model import (
     PHASES,
-    Product,
-    plain_product,
-    product_seconds,
+    Gemm,
+    gemm_seconds,
+    plain_gemm,
     rates_of,
 )
 from clustersim.model.precision import PRECISIONS
 
 NUM_FOLDS = 4
 PULL = 0.05  # how hard a constant is held to its start: an error of 5 % for each factor of e
-SHAPE_START = Shape(
+SHAPE_START = ShapeConstants(
     8.0, 16.0, 0.2, 20.0, 16.0, 0.2, 1.0, 2.0, 1.2, 1.4, 1.1, 1.5, 2.0, 0.5, 0.4, 0.75, 1.0, 2.5, 3.0, 4.0
 )
-SHAPE_LIMIT = Shape(
+SHAPE_LIMIT = ShapeConstants(
     400.0, 300.0, 5.0, 400.0, 300.0, 5.0, 10.0, 8.0, 8.0, 8.0, 8.0, 8.0, 12.0, 4.0, 1.0, 1.0, 20.0, 20.0, 20.0, 20.0
 )
 MATMULS = tuple(f"matmul_{phase}" for phase in PHASES)
 WINOGRADS = tuple(f"winograd_{phase}" for phase in PHASES)
 SHARES = (*MATMULS, *PHASES, *WINOGRADS)
-NAMES = (*(each.name for each in fields(Shape)), *SHARES)
+NAMES = (*(each.name for each in fields(ShapeConstants)), *SHARES)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def constants(chip: Chip, vector: np.ndarray) -> KernelConstants:
     values = dict(zip(NAMES, np.exp(vector).tolist(), strict=True)) | dict(chip.fixed)
     values |= {} if tensor else {"layout_passes": 0.0, "unaligned": values["matmul_forward"]}
     return KernelConstants(
-        shape=Shape(**{each.name: values[each.name] for each in fields(Shape)}),
+        shape=ShapeConstants(**{each.name: values[each.name] for each in fields(ShapeConstants)}),
         efficiency={name: values[name] for name in (*MATMULS, *PHASES)},
         winograd={} if tensor else {phase: values[f"winograd_{phase}"] for phase in PHASES},
         element_wise={}, memory_efficiency=1.0, source="", tensor=tensor, assumed=False,
@@ -71,22 +71,22 @@ def predicted(kernels: Sequence[Kernel], known: KernelConstants) -> np.ndarray:
         groups.setdefault((kernel.gpu.name, kernel.precision), []).append(index)
     for rows in groups.values():
         first = kernels[rows[0]]
-        products: list[Product] = []
+        products: list[Gemm] = []
         starts: list[int] = []
         for index in rows:
             starts.append(len(products))
             products += _products(kernels[index], known)
-        taken = product_seconds(products, rates_of(first.gpu, first.precision), known)
+        taken = gemm_seconds(products, rates_of(first.gpu, first.precision), known)
         seconds[rows] = np.minimum.reduceat(taken, starts)
     return seconds
 
 
-def _products(kernel: Kernel, known: KernelConstants) -> list[Product]:
+def _products(kernel: Kernel, known: KernelConstants) -> list[Gemm]:
     element_bytes = PRECISIONS[kernel.precision].operand_bytes
     if kernel.op == "product":
         sizes = (kernel.shape["rows"], kernel.shape["columns"], kernel.shape["inner"])
-        return [plain_product(*sizes, 1, kernel.phase, known, element_bytes)]
-    return convolution_products(kernel.shape, kernel.batch, kernel.phase, known, element_bytes)
+        return [plain_gemm(*sizes, 1, kernel.phase, known, element_bytes)]
+    return convolution_gemms(kernel.shape, kernel.batch, kernel.phase, known, element_bytes)
 
 
 def errors(chip: Chip, vector: np.ndarray, kernels: Sequence[Kernel]) -> np.ndarray:

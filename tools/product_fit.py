@@ -25,7 +25,7 @@ from write_fit import ERRORS_HEADER, HEADER, KERNELS, rounded, write
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels.kernel_constants import KernelConstants, constants_for, fit_document
-from clustersim.kernels.kernel_model import Product, plain_product, product_seconds, rates_of
+from clustersim.kernels.kernel_model import Gemm, gemm_seconds, plain_gemm, rates_of
 from clustersim.model.precision import PRECISIONS
 
 RATES = Path(__file__).with_name("product_rates.csv")
@@ -65,13 +65,13 @@ def _kernel(row: Mapping[str, str]) -> Kernel:
 
 def errors(kernels: Sequence[Kernel], known: KernelConstants) -> np.ndarray:
     """Return log(model / measured) of every product."""
-    found: dict[str, list[Product]] = {}
+    found: dict[str, list[Gemm]] = {}
     for kernel in kernels:
         shape, size = kernel.shape, PRECISIONS[kernel.precision].operand_bytes
         sizes = (shape["rows"], shape["columns"], shape["inner"], shape["count"])
-        found.setdefault(kernel.precision, []).append(plain_product(*sizes, kernel.phase, known, size))
+        found.setdefault(kernel.precision, []).append(plain_gemm(*sizes, kernel.phase, known, size))
     gpu = kernels[0].gpu
-    seconds = {name: iter(product_seconds(group, rates_of(gpu, name), known)) for name, group in found.items()}
+    seconds = {name: iter(gemm_seconds(group, rates_of(gpu, name), known)) for name, group in found.items()}
     return np.array([np.log(next(seconds[kernel.precision]) / kernel.seconds) for kernel in kernels])
 
 

@@ -16,7 +16,7 @@ from chip_fit import MATMULS
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels.kernel_constants import KernelConstants
-from clustersim.kernels.kernel_model import plain_product, product_seconds, rates_of
+from clustersim.kernels.kernel_model import gemm_seconds, plain_gemm, rates_of
 
 CHIP = "gv100-tensor"
 SQUARES = ((1024, 57.30), (2048, 78.23), (4096, 95.73), (8192, 97.36), (10240, 89.37), (8192, 96.0))
@@ -31,8 +31,8 @@ def square_errors(known: KernelConstants) -> np.ndarray:
     Rows lie one behind the other, so to BLAS, which counts columns, neither operand is transposed.
     """
     sizes = [size for size, _ in SQUARES]
-    products = [plain_product(size, size, size, 1, "backward_data", known, 2.0) for size in sizes]
-    seconds = product_seconds(products, rates_of(load_gpu("v100"), "amp-fp16"), known)
+    products = [plain_gemm(size, size, size, 1, "backward_data", known, 2.0) for size in sizes]
+    seconds = gemm_seconds(products, rates_of(load_gpu("v100"), "amp-fp16"), known)
     measured_s = np.array([2.0 * size**3 / (rate * 1e12) for size, rate in SQUARES])
     logarithms: np.ndarray = np.log(seconds / measured_s)
     return logarithms

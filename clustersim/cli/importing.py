@@ -117,7 +117,7 @@ def _write(imported: Imported, output: Path | None) -> None:
     else:
         typer.echo(f"workload: {write_workload_file(imported.model, output)}")
     typer.echo(imported.summary(), err=output is None)
-    same = imported.twin()
+    same = imported.catalogue_match()
     note = f"the catalogue's {same} has the same parameters and FLOP, and published rates if there are any"
     for text in (*imported.notes, *([note] if same else [])):
         typer.echo(f"note: {text}", err=True)

@@ -49,8 +49,8 @@ def profile(
     if model is None:
         raise typer.BadParameter("name a model, or --write-script FILE", param_hint="'MODEL'")
     from clustersim.errors import InputError
+    from clustersim.profiling.errors import ProfilingError
     from clustersim.profiling.main import INTERRUPTED, make_campaign, run_profile, summary
-    from clustersim.profiling.trouble import ProfilingError
 
     try:
         campaign = make_campaign(

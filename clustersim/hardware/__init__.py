@@ -1,8 +1,8 @@
-"""Device sheets: what a GPU, a link, a host's processor and a message library can do, and who says so.
+"""Device sheets: data of GPUs, links, host processors and message libraries, each value with its source.
 
-One YAML file a device, one `source` a value. No clock, no topology and no layers in here: a sheet does not
-know what it is plugged into. A name means a sheet that ships with clustersim; whatever ends in `.yaml` or
-has a slash in it is a path to a sheet of the user's own, in the same form.
+One YAML file per device, one `source` per value. No clock, no topology and no layers in this package: a sheet is
+independent of its cluster. A name is a sheet that ships with clustersim; a string that ends in `.yaml` or
+contains a slash is the path of a user's own sheet, in the same form.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clustersim.hardware.schema import CpuFile, GpuFile, LinkFile, TransportFile
 from clustersim.hardware.sheet import Cpu, Gpu, Link, Sheet, Transport
-from clustersim.hardware.shelf import Shelf
+from clustersim.hardware.sheet_catalogue import SheetCatalogue
 
 __all__ = [
     "CPUS",
@@ -22,7 +22,7 @@ __all__ = [
     "Gpu",
     "Link",
     "Sheet",
-    "Shelf",
+    "SheetCatalogue",
     "Transport",
     "load_cpu",
     "load_gpu",
@@ -69,7 +69,7 @@ def load_transport(name: str | Path) -> Transport:
 
 _HERE = Path(__file__).resolve().parent
 
-LINKS: Shelf[Link] = Shelf("link", LinkFile, _HERE / "links")
-GPUS: Shelf[Gpu] = Shelf("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
-CPUS: Shelf[Cpu] = Shelf("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
-TRANSPORTS: Shelf[Transport] = Shelf("transport", TransportFile, _HERE / "transports")
+LINKS: SheetCatalogue[Link] = SheetCatalogue("link", LinkFile, _HERE / "links")
+GPUS: SheetCatalogue[Gpu] = SheetCatalogue("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
+CPUS: SheetCatalogue[Cpu] = SheetCatalogue("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
+TRANSPORTS: SheetCatalogue[Transport] = SheetCatalogue("transport", TransportFile, _HERE / "transports")

@@ -1,4 +1,4 @@
-"""What a sheet file may say: every value beside the document that says it."""
+"""Schema of a sheet file: every value with its source document."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Sourced(Spec, Generic[Value]):
-    """A value and where it stands: a document, `assumed: why`, or `recalled: what` nobody has looked up again."""
+    """A value and its source: a document, `assumed: why`, or `recalled: what` if not looked up again."""
 
     value: Value
     source: str = Field(description="document, page, date; or 'assumed: why'; or 'recalled: what'")
 
     @field_validator("source")
     @classmethod
-    def _says_something(cls, source: str) -> str:
+    def _is_not_empty(cls, source: str) -> str:
         text = " ".join(source.split())
         kind, _, reason = text.partition(":")
         if not text or (kind in ("assumed", "recalled") and not reason.strip()):
@@ -55,12 +55,12 @@ class Sourced(Spec, Generic[Value]):
 
 
 class SheetFile(Spec, Generic[Device]):
-    """What every sheet has, and how it becomes a device."""
+    """Keys common to all sheets, and the conversion to a device."""
 
-    makes: ClassVar[type[Sheet]]
+    device_type: ClassVar[type[Sheet]]
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="short name in kebab-case")
-    title: str = Field(min_length=1, description="what people call it, in one line")
+    title: str = Field(min_length=1, description="its usual name, in one line")
 
     def device(self) -> Device:
         """Return the device with plain values, and the source of each under the value's (dotted) key."""
@@ -75,13 +75,13 @@ class SheetFile(Spec, Generic[Device]):
                 sources |= {f"{key}.{part}": item.source for part, item in entry.items()}
             elif entry is not None:
                 values[key] = entry
-        return cast(Device, self.makes(sources=sources, **values))
+        return cast(Device, self.device_type(sources=sources, **values))
 
 
 class GpuFile(SheetFile[Gpu]):
-    """A GPU; rates are peaks of the data sheet, dense."""
+    """A GPU; rates are dense peaks of the data sheet."""
 
-    makes = Gpu
+    device_type = Gpu
 
     architecture: Sourced[Architecture]
     flop_per_s: dict[Precision, Sourced[Speed]]
@@ -100,7 +100,7 @@ class GpuFile(SheetFile[Gpu]):
     dollars_per_hour: Sourced[Positive] | None = None
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _is_consistent(self) -> Self:
         if "fp32" not in self.flop_per_s:
             got = ", ".join(self.flop_per_s)
             raise InputError("flop_per_s needs at least fp32", got=got, allowed="fp32 and others", key="flop_per_s")
@@ -109,7 +109,7 @@ class GpuFile(SheetFile[Gpu]):
             message = "nvlink and num_nvlinks are given together or not at all"
             raise InputError(message, got=f"{given} alone", allowed="both or none", key=given)
         if self.staged_together_bytes_per_s is not None and self.staged_bytes_per_s is None:
-            message = "what GPUs get of each other together through host memory needs what one gets"
+            message = "staged_together_bytes_per_s (all GPUs of a PCIe switch) needs staged_bytes_per_s (one GPU)"
             key = "staged_together_bytes_per_s"
             raise InputError(message, got=f"{key} alone", allowed="both, or staged_bytes_per_s, or none", key=key)
         return self
@@ -118,7 +118,7 @@ class GpuFile(SheetFile[Gpu]):
 class LinkFile(SheetFile[Link]):
     """A link, one direction of it."""
 
-    makes = Link
+    device_type = Link
 
     bytes_per_s: Sourced[Rate]
     raw_bytes_per_s: Sourced[Rate]
@@ -127,7 +127,7 @@ class LinkFile(SheetFile[Link]):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.bytes_per_s.value > self.raw_bytes_per_s.value:
-            message = "bytes_per_s (what messages reach) is more than raw_bytes_per_s (what is signalled)"
+            message = "bytes_per_s (rate of messages) is more than raw_bytes_per_s (signalled rate)"
             raise InputError(message, allowed="no more than raw_bytes_per_s", key="bytes_per_s.value")
         return self
 
@@ -135,7 +135,7 @@ class LinkFile(SheetFile[Link]):
 class CpuFile(SheetFile[Cpu]):
     """A host's processor, one socket."""
 
-    makes = Cpu
+    device_type = Cpu
 
     memory_bytes_per_s: Sourced[Rate]
     core_bytes_per_s: Sourced[Rate]
@@ -151,9 +151,9 @@ class CpuFile(SheetFile[Cpu]):
 
 
 class TransportFile(SheetFile[Transport]):
-    """A message library; a user's own says with `library` which shipped one it is like."""
+    """A message library; in a user's own sheet `library` is the shipped one that it resembles."""
 
-    makes = Transport
+    device_type = Transport
 
     library: Library | None = None
 
@@ -172,44 +172,44 @@ class TransportFile(SheetFile[Transport]):
     half_rate_bytes: Sourced[Amount] | None = None
 
     @model_validator(mode="after")
-    def _goes_where_its_buffers_are(self) -> Self:
+    def _in_host_fits_buffers(self) -> Self:
         if self.in_host is not None and self.buffers.value == "gpu":
-            message = "in_host is about messages between host memories, and these buffers are in GPUs"
+            message = "in_host applies to messages between host memories, and these buffers are in GPUs"
             raise InputError(
                 message, got=self.in_host.value, allowed="no in_host, or buffers: host", key="in_host.value"
             )
         return self
 
     @model_validator(mode="after")
-    def _has_processes_that_do_both(self) -> Self:
+    def _process_rates_are_complete(self) -> Self:
         rates = {"receiving_bytes_per_s": self.receiving_bytes_per_s, "sending_bytes_per_s": self.sending_bytes_per_s}
         given = [key for key, rate in rates.items() if rate is not None]
         if len(given) == 1:
-            message = "what processes take in and send (receiving_bytes_per_s, sending_bytes_per_s) is given together"
+            message = "receiving_bytes_per_s and sending_bytes_per_s of processes are given together or not at all"
             raise InputError(message, got=given[0], allowed="both, or neither", key=given[0])
         if self.threads is not None and not given:
-            message = "threads of processes have a rate each (receiving_bytes_per_s, sending_bytes_per_s)"
+            message = "threads of processes need a rate (receiving_bytes_per_s, sending_bytes_per_s)"
             raise InputError(message, got=str(self.threads.value), allowed="rates, or no threads", key="threads.value")
         if self.half_rate_bytes is not None and not given:
-            message = "threads of processes that are slower with large messages have a rate (receiving_bytes_per_s)"
+            message = "half_rate_bytes of threads of processes needs a rate (receiving_bytes_per_s)"
             got = f"{self.half_rate_bytes.value:g} bytes"
             raise InputError(message, got=got, allowed="rates, or no half_rate_bytes", key="half_rate_bytes.value")
         if given and (self.buffers.value == "gpu" or self.in_host is not None):
-            message = "rates of processes are of messages between host memories, whose ways in_host would change"
+            message = "rates of processes apply to messages between host memories, and in_host changes their route"
             raise InputError(message, allowed="buffers: host, and no in_host", key=f"{given[0]}.value")
         return self
 
     @model_validator(mode="after")
-    def _holds_what_it_runs_on(self) -> Self:
+    def _channels_fit_buffers(self) -> Self:
         if self.channels is not None and self.channels.value and self.buffers.value == "host":
-            message = "channels are multiprocessors of GPUs, and buffers in host memory are exchanged by its processors"
+            message = "channels are multiprocessors of GPUs, but the host's processors exchange buffers in host memory"
             raise InputError(message, got=str(self.channels.value), allowed="0", key="channels.value")
         return self
 
     @model_validator(mode="after")
-    def _chooses_as_one_that_is_known(self) -> Self:
+    def _library_is_known(self) -> Self:
         known = get_args(Library)
         if self.library is None and self.name not in known:
-            message = f"'{self.name}' is no shipped transport; say whose choices of algorithm it makes"
+            message = f"'{self.name}' is not a shipped transport; give the library whose algorithm choices it makes"
             raise InputError(message, got=self.name, allowed=", ".join(known), key="library")
         return self

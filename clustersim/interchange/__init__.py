@@ -1,6 +1,6 @@
-"""Results in other tools' formats, and models and profiles out of theirs.
+"""Results in the formats of other tools, and imports of models, profiles and measurements.
 
-Out go Perfetto traces, CSV tables and update logs; in come torch modules, ONNX files, Hugging Face configs,
+Exports: Perfetto traces, CSV tables and update logs. Imports: torch modules, ONNX files, Hugging Face configs,
 torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch and onnx are
 loaded when they are used.
 """

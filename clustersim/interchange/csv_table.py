@@ -1,4 +1,4 @@
-"""A sweep as a flat CSV table: one row a run."""
+"""A sweep as a flat CSV table: one row per run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ Cell = float | str | None
 
 
 def write_csv(sweep: Sweep, path: str | Path) -> Path:
-    """Write one row a run with the columns of `csv_rows`; absent is empty. A name ending in .gz is compressed."""
+    """Write one row per run with the columns of `csv_rows`; missing values are empty. A name ending in .gz is
+    compressed.
+    """
     rows = csv_rows(sweep)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()

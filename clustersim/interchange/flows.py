@@ -1,4 +1,4 @@
-"""Arrows of a trace: from the layer that completes a bucket, through the bucket, to the update that needs it."""
+"""Flow arrows of a trace: from the layer that completes a bucket, through the bucket, to the update that needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from clustersim.interchange.slices import Slice
 
 
 def flow_events(slices: list[Slice]) -> Iterator[dict[str, Any]]:
-    """Yield a flow for each bucket of each rank: the last backward slice before it, itself, the first update after it.
+    """Yield a flow for each bucket of each rank: the last backward slice before it, the bucket, the first update after
+    it.
 
     A bucket without a backward slice before it, or an update after it, gets a shorter arrow; without both
     it gets none.

@@ -1,4 +1,4 @@
-"""The inside of one real host as tools describe it, and the host template of ours that is nearest to it."""
+"""The internal topology of one real host as tools describe it, and the nearest host template of clustersim."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _ONE_SWITCH, _SOCKETS = ("PIX", "PXB"), ("SYS",)
 
 @dataclass(frozen=True)
 class HostShape:
-    """How the GPUs of a host hang together.
+    """Connections between the GPUs of a host.
 
-    `nvlinks` [num_gpus][num_gpus] counts the NVLinks between two GPUs (through NVSwitches: all that a GPU has, for
-    every pair) and `pcie` says how far apart they are otherwise: PIX or PXB behind PCIe switches, PHB or NODE on one
+    `nvlinks` [num_gpus][num_gpus] counts the NVLinks between two GPUs (through NVSwitches: all links of a GPU, for
+    every pair) and `pcie` is their distance otherwise: PIX or PXB behind PCIe switches, PHB or NODE on one
     socket, SYS across sockets. `nic_bytes_per_s` has the rate of each network card where it is known, and `gpudirect`
-    whether cards read GPU memory, None where nobody says.
+    is whether cards read GPU memory, None if unknown.
     """
 
     num_gpus: int
@@ -35,17 +35,17 @@ class HostShape:
 
 @dataclass(frozen=True)
 class HostTemplate:
-    """A host as a scenario's `topology` writes it, and what it does not tell of the real one."""
+    """A host as in a scenario's `topology`, and notes on what it does not represent of the real one."""
 
     host: dict[str, Any]
     notes: tuple[str, ...] = field(default=())
 
 
 def nearest_template(shape: HostShape, gpu: str) -> HostTemplate:
-    """Return the template of ours that is nearest to a host with these GPUs; `gpu` is the name of a sheet, or a file.
+    """Return the template that is nearest to a host with these GPUs; `gpu` is the name of a sheet, or a file.
 
-    NVLink that joins all pairs alike is drawn through one switch; the mesh of a DGX-1 is known; NVLinks that join some
-    GPUs only are left out, and PCIe and sockets drawn.
+    NVLink with the same links between all pairs is modelled as one switch; the mesh of a DGX-1 is known. NVLinks
+    between only some GPUs are left out, and PCIe and sockets modelled instead.
     """
     sheet = load_gpu(gpu)
     pairs = {shape.nvlinks[a][b] for a in range(shape.num_gpus) for b in range(shape.num_gpus) if a != b}
@@ -65,7 +65,7 @@ def _nics(shape: HostShape) -> dict[str, Any]:
 
 
 def _all_alike(shape: HostShape, about: Mapping[str, Any], count: int) -> HostTemplate:
-    """Return GPUs on NVSwitch; a mesh of direct links is drawn as a switch with the links that a GPU uses in all."""
+    """Return GPUs on NVSwitch; a mesh of direct links is modelled as a switch with all links that a GPU uses."""
     sheet = load_gpu(str(about["gpu"]))
     template = _switch_template(sheet.name, shape.num_gpus)
     if template is None:
@@ -73,31 +73,31 @@ def _all_alike(shape: HostShape, about: Mapping[str, Any], count: int) -> HostTe
     used = count if shape.switched or count == sheet.num_nvlinks else (shape.num_gpus - 1) * count
     if used == sheet.num_nvlinks:
         return HostTemplate({"template": template, **about})
-    assert sheet.nvlink is not None  # as `nearest_template` has seen
+    assert sheet.nvlink is not None  # checked by `nearest_template`
     rate = load_link(sheet.nvlink).bytes_per_s * used / sheet.num_nvlinks
     note = (
-        f"{count} NVLinks join every pair of GPUs directly; they are drawn as one switch at {used} of a GPU's "
+        f"{count} NVLinks join every pair of GPUs directly; they are modelled as one switch with {used} of a GPU's "
         f"{sheet.num_nvlinks} links"
     )
     return HostTemplate({"template": template, **about, "nvlink": f"{rate / 1e9:.6g} GB/s"}, (note,))
 
 
 def _switch_template(gpu: str, num_gpus: int) -> str | None:
-    """Return the template of a machine with such GPUs on NVSwitch, None where it holds fewer."""
+    """Return the template of a machine with these GPUs on NVSwitch, None where it has fewer."""
     template = next((_NVSWITCH_TEMPLATES[name] for name in _NVSWITCH_TEMPLATES if gpu.startswith(name)), None)
     return template if template is not None and num_gpus <= _MOST_GPUS.get(template, 8) else None
 
 
 def _on_pcie(shape: HostShape, about: Mapping[str, Any], notes: list[str]) -> HostTemplate:
-    """Return sockets and PCIe switches; GPUs are taken to be spread evenly and in their order."""
+    """Return sockets and PCIe switches; GPUs are assumed to be distributed evenly and in order."""
     sockets = list(shape.sockets) if shape.sockets else _groups(shape, lambda code: code not in _SOCKETS)
     switches = _groups(shape, lambda code: code in _ONE_SWITCH)
     num_sockets, num_switches = len(set(sockets)), len(set(switches))
     behind = num_switches < shape.num_gpus
     if _uneven(sockets) or (behind and _uneven(switches)):
-        notes = [*notes, "GPUs lie unevenly on sockets or PCIe switches; they are drawn evenly, in their order"]
+        notes = [*notes, "GPUs are unevenly distributed on sockets or PCIe switches; they are modelled evenly"]
     if num_sockets > 2:
-        notes = [*notes, f"{num_sockets} groups of GPUs are a socket apart from each other; they are drawn as two"]
+        notes = [*notes, f"{num_sockets} groups of GPUs are a socket apart from each other; they are modelled as two"]
     if num_sockets > 1:
         per_socket = max(1, min(8, num_switches // num_sockets)) if behind else 0
         return HostTemplate({"template": "dual-socket", **about, "plx_per_socket": per_socket}, tuple(notes))
@@ -107,7 +107,7 @@ def _on_pcie(shape: HostShape, about: Mapping[str, Any], notes: list[str]) -> Ho
 
 
 def _groups(shape: HostShape, together: Any) -> list[int]:
-    """Return a group number for each GPU: those that are together with the first of a group belong to it."""
+    """Return a group number for each GPU; a GPU belongs to a group if it is `together` with the group's first GPU."""
     firsts: list[int] = []
     found = []
     for gpu in range(shape.num_gpus):

@@ -1,4 +1,4 @@
-"""What an import gives: a model, and what was left out of it, in sentences."""
+"""The result of an import: a model, and notes on what was left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clustersim.model import MODELS, Model, load_model
 
 @dataclass(frozen=True)
 class Imported:
-    """A model read from elsewhere. `notes` are told to the user; nothing is left out in silence."""
+    """An imported model. `notes` are shown to the user; everything left out is noted."""
 
     model: Model
     notes: tuple[str, ...] = ()
@@ -22,8 +22,8 @@ class Imported:
             f"{model.flop / 1e9:.3f} GFLOP forward per {model.sample}"
         )
 
-    def twin(self) -> str | None:
-        """Return the model of the catalogue that has the same parameters and FLOP, None where there is none."""
+    def catalogue_match(self) -> str | None:
+        """Return the catalogue's model with the same parameters and FLOP, None if there is none."""
         size = _size(self.model)
         return next((name for name in MODELS if _size(load_model(name)) == size), None)
 

@@ -1,6 +1,6 @@
-"""Reads the topology that NCCL writes down (`NCCL_TOPO_DUMP_FILE`): processors, PCIe, GPUs, NVLink, network cards.
+"""Reads NCCL's topology dump (`NCCL_TOPO_DUMP_FILE`): processors, PCIe, GPUs, NVLink, network cards.
 
-After NVIDIA/nccl 2.30, src/graph/xml.cc and topo.cc: `system > cpu > pci > ... > gpu > nvlink`, and `nic > net`.
+Follows NVIDIA/nccl 2.30, src/graph/xml.cc and topo.cc: `system > cpu > pci > ... > gpu > nvlink`, and `nic > net`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ class _Gpu(NamedTuple):
 
 
 def read_nccl_topology(text: str) -> HostShape:
-    """Return the first host of a dump; several hosts stand in it where NVLink reaches beyond one."""
+    """Return the first host of a dump; it has several hosts where NVLink connects them."""
     system = _parsed(text)
     cpus = [each for each in system.iter("cpu")]
     first = cpus[0].get("host_hash") if cpus else None
     cpus = [each for each in cpus if each.get("host_hash") == first]
     gpus = sorted((gpu for number, cpu in enumerate(cpus) for gpu in _gpus(cpu, number, ())), key=lambda gpu: gpu[0])
     if not gpus:
-        raise InputError(
-            "this topology of NCCL has no GPU in it", got="no gpu", allowed="a dump of NCCL_TOPO_DUMP_FILE"
-        )
+        raise InputError("this NCCL topology has no GPU", got="no gpu", allowed="a dump of NCCL_TOPO_DUMP_FILE")
     found = [gpu for _, gpu in gpus]
     nets = [net for cpu in cpus for net in cpu.iter("net")]
     return HostShape(
@@ -53,20 +51,20 @@ def read_nccl_topology(text: str) -> HostShape:
 
 
 def _parsed(text: str) -> ElementTree.Element:
-    """Return the root, of a text that declares nothing of its own (entities could grow without end)."""
+    """Return the root of an XML text without a document type (entities could expand without limit)."""
     if len(text) > MAX_BYTES or "<!" in text.replace("<!--", ""):
-        raise InputError("this is no topology of NCCL: it is too large, or declares a document type", got=text[:40])
+        raise InputError("this is not an NCCL topology: it is too large, or declares a document type", got=text[:40])
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise InputError(f"this is no topology of NCCL: {error}", got=text.strip()[:40], allowed="XML") from None
+        raise InputError(f"this is not an NCCL topology: {error}", got=text.strip()[:40], allowed="XML") from None
     if root.tag != "system":
-        raise InputError("this is no topology of NCCL", got=f"<{root.tag}>", allowed="<system>")
+        raise InputError("this is not an NCCL topology", got=f"<{root.tag}>", allowed="<system>")
     return root
 
 
 def _gpus(node: ElementTree.Element, cpu: int, above: tuple[str, ...]) -> Iterator[tuple[int, _Gpu]]:
-    """Yield the GPUs below a node with their numbers; what carries other PCIe devices is a switch."""
+    """Yield the GPUs below a node with their numbers; a PCI device with PCI children is a switch."""
     for child in node.findall("pci"):
         gpu, bus = child.find("gpu"), child.get("busid", "")
         if gpu is None:
@@ -79,7 +77,7 @@ def _gpus(node: ElementTree.Element, cpu: int, above: tuple[str, ...]) -> Iterat
 
 
 def _links(one: _Gpu, other: _Gpu) -> int:
-    """Return the NVLinks between two GPUs: direct ones, or all that go to switches where both have such."""
+    """Return the NVLinks between two GPUs: direct ones, or all links to switches where both have such."""
     direct = sum(count for target, count, _ in one.nvlinks if target == other.bus)
     switched = [sum(count for _, count, kind in gpu.nvlinks if _is_switch(kind)) for gpu in (one, other)]
     return 0 if one is other else direct or min(switched)
@@ -99,7 +97,7 @@ def _is_switch(kind: str) -> bool:
 
 
 def _speed(net: ElementTree.Element) -> float:
-    """Return bytes per second; NCCL takes 10 Gbit/s where nobody knows."""
+    """Return bytes per second; NCCL assumes 10 Gbit/s where the speed is unknown."""
     speed = _number(net, "speed")
     return (speed if speed > 0 else 10_000) * _MBIT
 
@@ -109,4 +107,4 @@ def _number(node: ElementTree.Element, key: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise InputError(f"{key} of <{node.tag}> is no whole number", key=key, got=text[:40]) from None
+        raise InputError(f"{key} of <{node.tag}> is not a whole number", key=key, got=text[:40]) from None

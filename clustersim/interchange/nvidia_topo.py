@@ -1,4 +1,4 @@
-"""Reads what `nvidia-smi topo -m` prints: which GPUs are joined by NVLink, and how far apart they are on PCIe."""
+"""Reads the output of `nvidia-smi topo -m`: NVLinks between GPUs, and their distance on PCIe."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OLD_NAMES = {"SOC": "SYS"}
 
 
 def read_topo_matrix(text: str) -> HostShape:
-    """Return the host that a matrix describes. Affinities, legend and colours are left aside.
+    """Return the host that a matrix describes. Affinities, legend and colours are ignored.
 
-    Of a pair that is joined by NVLink the matrix does not say how it lies on PCIe: it is taken to lie on one socket,
-    unless the network cards beside it tell the sockets apart.
+    The matrix does not give the PCIe distance of a pair connected by NVLink. Such a pair is assumed to be on one
+    socket, unless the network cards show which GPUs share a socket.
 
     >>> read_topo_matrix("GPU0 GPU1 NIC0\\nGPU0 X NV12 SYS\\nGPU1 NV12 X PXB\\nNIC0 SYS PXB X").num_nics
     1
@@ -26,9 +26,9 @@ def read_topo_matrix(text: str) -> HostShape:
     at = next((number for number, line in enumerate(lines) if _header(line)), None)
     if at is None:
         raise InputError(
-            "this is no matrix of `nvidia-smi topo -m`: there is no line with GPU0 and what else there is",
+            "this is not a matrix of `nvidia-smi topo -m`: there is no line with GPU0 and the other devices",
             got=text.strip()[:60],
-            allowed="what nvidia-smi topo -m prints",
+            allowed="the output of nvidia-smi topo -m",
         )
     columns = _header(lines[at])
     rows: dict[str, list[str]] = {}
@@ -41,7 +41,8 @@ def read_topo_matrix(text: str) -> HostShape:
     gpus = [name for name in columns if name.startswith("GPU")]
     missing = [name for name in gpus if name not in rows]
     if missing:
-        raise InputError(f"the matrix has no whole row for {missing[0]}", got=", ".join(rows), allowed=", ".join(gpus))
+        message = f"the matrix has no complete row for {missing[0]}"
+        raise InputError(message, got=", ".join(rows), allowed=", ".join(gpus))
     between = [[rows[a][columns.index(b)] for b in gpus] for a in gpus]
     return HostShape(
         num_gpus=len(gpus),
@@ -53,7 +54,7 @@ def read_topo_matrix(text: str) -> HostShape:
 
 
 def _header(line: str) -> list[str]:
-    """Return the devices that a header names, nothing of another line; `CPU Affinity` and what follows is none."""
+    """Return the devices of a header line, nothing for another line; `CPU Affinity` and later columns are excluded."""
     words = line.split()
     if "GPU0" not in words or (len(words) > 1 and _CODE.fullmatch(words[1])):
         return []
@@ -70,7 +71,7 @@ def _path(code: str) -> str:
 
 
 def _sockets(columns: list[str], rows: dict[str, list[str]], gpus: list[str]) -> tuple[int, ...] | None:
-    """Return the socket of each GPU by which network cards are on its side, None where that does not tell."""
+    """Return the socket of each GPU from the network cards on its socket, None where they do not determine it."""
     nics = [name for name in columns if not name.startswith("GPU")]
     sides = [tuple(nic for nic in nics if _path(rows[gpu][columns.index(nic)]) != "SYS") for gpu in gpus]
     known = list(dict.fromkeys(sides))

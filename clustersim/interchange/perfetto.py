@@ -1,12 +1,12 @@
 """A run as a Chrome trace, to open in Perfetto (https://ui.perfetto.dev) or `vizviewer`.
 
 Each rank is a process (pid = rank + 1) with the threads compute, communication and waiting. One more
-process, the network, has a slice for each bucket while it is in flight anywhere, a counter of buckets in
-flight, and the mean utilisation of the busiest links. Where gradients are a worker's own, a process `model` has its
-versions, and each gradient is an asynchronous slice of its worker named by its staleness. Where GPUs or hosts fail, a
-process has the whole training, smaller.
-Format: "Trace Event Format" (Google, 2016). Asynchronous slices have identifiers of their process (`id2`), or a viewer
-would not show them in it; a counter is shown by its own name and that of its value.
+process, the network, has a slice for each bucket while it is in flight on any rank, a counter of buckets in
+flight, and the mean utilisation of the busiest links. Where each worker applies its own gradients, a process `model`
+has the versions, and each gradient is an asynchronous slice of its worker named by its staleness. Where GPUs or hosts
+fail, a process has the whole training on a smaller scale.
+Format: "Trace Event Format" (Google, 2016). Asynchronous slices have identifiers of their process (`id2`), otherwise a
+viewer does not show them in it; a counter is shown by its own name and that of its value.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from clustersim.results.files import to_json
 Event = dict[str, Any]
 
 MAX_LINK_COUNTERS = 16
-"""Links that get a counter of their own."""
+"""Number of links with their own counter."""
 
 
 def write_perfetto(sweep_or_run: Sweep | Run, path: str | Path) -> Path:
-    """Write a trace; a name ending in .gz is compressed. Of a sweep the largest run that recorded spans is taken.
+    """Write a trace; a name ending in .gz is compressed. For a sweep it is the largest run with recorded spans.
 
     Times are microseconds from the run's start, to the nanosecond.
     """
@@ -53,7 +53,7 @@ def _with_spans(sweep_or_run: Sweep | Run) -> Run:
 
 
 def trace_events(run: Run) -> list[Event]:
-    """Return the run's trace events in the order of time, a slice before what lies in it."""
+    """Return the run's trace events in time order, a slice before the slices inside it."""
     slices = slices_of(run)
     network, model, training = run.num_gpus + 1, run.num_gpus + 2, run.num_gpus + 3
     others = [*version_events(run, slices, model), *training_events(run, slices, training)]
@@ -101,7 +101,7 @@ def _meta(kind: str, pid: int, tid: int = 0, **args: Any) -> Event:
 
 
 def _in_flight(slices: list[Slice], pid: int) -> Iterator[Event]:
-    """Yield an asynchronous slice for each stretch of time in which a bucket is in flight anywhere, and a count."""
+    """Yield an asynchronous slice for each interval in which a bucket is in flight on any rank, and a count."""
     changes: dict[int, int] = defaultdict(int)
     for number, parts in enumerate(_flights(slices), 1):
         start, end = parts[0].start_ns, max(part.end_ns for part in parts)
@@ -122,7 +122,7 @@ def _in_flight(slices: list[Slice], pid: int) -> Iterator[Event]:
 
 
 def _flights(slices: list[Slice]) -> Iterator[list[Slice]]:
-    """Yield the communication of each bucket and iteration, apart where for a while no rank is at it."""
+    """Yield the communication of each bucket and iteration, split where no rank communicates for a while."""
     buckets: dict[tuple[int, str], list[Slice]] = defaultdict(list)
     for one in slices:
         if one.kind == "communication":

@@ -1,4 +1,4 @@
-"""Spans as slices on threads: whole nanoseconds, and on one thread only what nests."""
+"""Spans as slices on threads, in whole nanoseconds; slices on one thread nest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ THREADS = {
     "copy": "copy",
     "host": "host",
 }
-"""The thread on which each kind of span stands; a kind that is not named stands on `other`."""
+"""The thread of each kind of span; other kinds are on `other`."""
 
 _OF_LAYERS = ("forward", "backward", "weights", "recompute")
 
@@ -88,16 +88,16 @@ def _named(kind: str, name: str, sizes: dict[str, float]) -> dict[str, Any]:
 
 
 def _on_threads(slices: list[Slice]) -> list[Slice]:
-    """Return the slices spread over as few threads as let each one's slices nest."""
-    lanes: list[list[int]] = []  # of each thread the ends of the slices that are still open, innermost last
+    """Return the slices on as few threads as possible such that each thread's slices nest."""
+    threads: list[list[int]] = []  # for each thread the ends of the open slices, innermost last
     placed = []
     for one in sorted(slices, key=lambda one: (one.start_ns, -one.end_ns)):
-        lane = next((number for number, ends in enumerate(lanes) if _nests(ends, one)), len(lanes))
-        if lane == len(lanes):
-            lanes.append([])
-        lanes[lane].append(one.end_ns)
-        name = one.thread if lane == 0 else f"{one.thread} {lane + 1}"
-        placed.append(replace(one, tid=one.tid + lane, thread=name))
+        index = next((number for number, ends in enumerate(threads) if _nests(ends, one)), len(threads))
+        if index == len(threads):
+            threads.append([])
+        threads[index].append(one.end_ns)
+        name = one.thread if index == 0 else f"{one.thread} {index + 1}"
+        placed.append(replace(one, tid=one.tid + index, thread=name))
     return placed
 
 

@@ -1,4 +1,4 @@
-"""A long training with failures as a process of a trace: its days drawn over the width of what was traced."""
+"""A long training with failures as a process of a trace, scaled to the length of the traced iterations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NAMES = {"useful": "useful work and checkpoints", "lost": "lost work", "restart
 
 
 def training_events(run: Run, slices: list[Slice], pid: int) -> Iterator[dict[str, Any]]:
-    """Yield a slice for each stretch of the training between failures; none where nothing can fail.
+    """Yield a slice for each interval of the training between failures; none where nothing can fail.
 
-    A training lasts days and what was traced milliseconds, so its time is drawn smaller, by the factor that the
-    process is called by: its end is the end of the trace. `args` have its true seconds.
+    A training takes much longer than the traced part, so its times are scaled down, by the factor in the
+    process name: its end is the end of the trace. `args` have its true seconds.
     """
     if run.failures is None:
         return

@@ -1,4 +1,4 @@
-"""The update log of a sweep as people read it, one line a gradient, or as a CSV table."""
+"""The update log of a sweep as text, one line per gradient, or as a CSV table."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _COLUMNS = ["time_s", "worker", "version_read", "version_written", "staleness", 
 
 
 def write_updates(sweep: Sweep, path: str | Path) -> Path:
-    """Write every run's update logs, one replicate after the other: as CSV where the name says so, else as lines.
+    """Write every run's update logs, replicates in sequence: as CSV where the name ends so, otherwise as lines.
 
-    Replicates count from 1; lines are those of `update_lines`. A worker of -1 stands for all workers together. A name
+    Replicates count from 1; lines are those of `update_lines`. Worker -1 stands for all workers together. A name
     ending in .gz is compressed.
     """
     if {".csv"} & set(Path(path).suffixes):
@@ -26,7 +26,7 @@ def write_updates(sweep: Sweep, path: str | Path) -> Path:
 
 
 def update_lines(run: Run, replicate: int = 1) -> Iterator[str]:
-    """Yield one replicate's updates as textbooks write them: `W_101 = W_100 - lr * dW_97 (worker 3, staleness 3)`."""
+    """Yield one replicate's updates as formulas: `W_101 = W_100 - lr * dW_97 (worker 3, staleness 3)`."""
     logs = _logs(run)
     if not 1 <= replicate <= len(logs):
         raise InputError(

@@ -1,7 +1,7 @@
-"""Versions of the model in a trace: a slice and a counter for each, gradients as asynchronous slices, and arrows.
+"""Model versions in a trace: a slice and a counter for each, gradients as asynchronous slices, and arrows.
 
-An arrow leads from the version that a worker began with, through its forward pass, to the version that its gradient
-made.
+An arrow leads from the version with which a worker began, through its forward pass, to the version that its gradient
+produced.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Event = dict[str, Any]
 
 _TID = 1
 _FIRST_FLOW = 1_000_000_000
-"""Numbers of flows from here on are versions', below them buckets'."""
+"""Flow numbers from here on belong to versions, smaller ones to buckets."""
 
 _NEAR_NS = 2
-"""How far a forward slice may begin from when its iteration did: both were rounded."""
+"""Maximum distance between the starts of a forward slice and of its iteration: both are rounded."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class _Gradient:
 
 @dataclass(frozen=True)
 class _Versions:
-    """Versions in force within the trace, each until the next: numbers and times, and where the trace ends."""
+    """Versions in effect during the trace, each until the next: numbers and times, and the end of the trace."""
 
     number: list[int]
     start_ns: list[int]
     end_ns: int
 
     def at(self, time_ns: int) -> int:
-        """Return the place of the version in force at a time; the first one for earlier times."""
+        """Return the index of the version in effect at a time; the first one for earlier times."""
         return max(0, bisect_right(self.start_ns, time_ns) - 1)
 
     def until(self, place: int) -> int:
-        """Return when the version at a place gives way to the next."""
+        """Return when the version at an index is replaced by the next."""
         return self.start_ns[place + 1] if place + 1 < len(self.start_ns) else self.end_ns
 
 
 def version_events(run: Run, slices: list[Slice], pid: int) -> Iterator[Event]:
-    """Yield what a trace tells of the update log, as far as it falls into the slices; `pid` is the model's process."""
+    """Yield the trace events of the update log within the time of the slices; `pid` is the model's process."""
     origin_s = _origin_s(run)
     if origin_s is None or not len(run.updates):
         return
@@ -72,7 +72,7 @@ def version_events(run: Run, slices: list[Slice], pid: int) -> Iterator[Event]:
 
 
 def _origin_s(run: Run) -> float | None:
-    """Return the simulated time at which the trace begins: spans and iterations have the last start in common."""
+    """Return the simulated time at which the trace begins: the last start is common to spans and iterations."""
     forward = [start for start, kind in zip(run.spans.start_s, run.spans.kind, strict=True) if kind == "forward"]
     if not forward or not len(run.cycles):
         return None
@@ -80,7 +80,7 @@ def _origin_s(run: Run) -> float | None:
 
 
 def _in_force(run: Run, times_ns: np.ndarray, end_ns: int) -> _Versions:
-    """Return the versions within the trace; of those made at the same nanosecond the last."""
+    """Return the versions within the trace; the last one of those made at the same nanosecond."""
     accepted = run.updates.is_accepted & (times_ns < end_ns)
     written = np.asarray(run.updates.version_written)[accepted]
     order = np.lexsort((written, np.maximum(times_ns[accepted], 0)))
@@ -106,7 +106,7 @@ def _version_slices(versions: _Versions, pid: int) -> Iterator[Event]:
 
 
 def _gradients(run: Run, times_ns: np.ndarray, origin_s: float, end_ns: int) -> list[_Gradient]:
-    """Return the gradients that were begun and met the model within the trace."""
+    """Return the gradients that began and reached the model within the trace."""
     read_s = read_times(run.updates, run.cycles, run.stashes_weights)
     read_ns = np.rint((np.where(np.isnan(read_s), -np.inf, read_s) - origin_s) * 1e9)
     rows = np.flatnonzero((read_ns >= 0) & (times_ns < end_ns))
@@ -114,7 +114,7 @@ def _gradients(run: Run, times_ns: np.ndarray, origin_s: float, end_ns: int) -> 
 
 
 def _staleness(run: Run, gradients: list[_Gradient]) -> Iterator[Event]:
-    """Yield an asynchronous slice in its worker's process from when a gradient was begun to when it met the model."""
+    """Yield an asynchronous slice in its worker's process from the start of a gradient until it reaches the model."""
     log, staleness = run.updates, run.updates.staleness
     for number, one in enumerate(gradients, 1):
         stale, accepted = int(staleness[one.row]), bool(log.accepted[one.row])
@@ -135,7 +135,7 @@ def _staleness(run: Run, gradients: list[_Gradient]) -> Iterator[Event]:
 def _arrows(
     run: Run, gradients: list[_Gradient], versions: _Versions, slices: list[Slice], pid: int
 ) -> Iterator[Event]:
-    """Yield a flow for each gradient that was applied; one of a version older than the trace starts in the worker."""
+    """Yield a flow for each applied gradient; a flow from a version older than the trace starts in the worker."""
     forward: dict[int, list[Slice]] = {}
     for one in slices:
         if one.kind == "forward":

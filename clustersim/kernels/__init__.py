@@ -1,8 +1,8 @@
-"""Kernels: how long the layers of a model, the optimizer and gradient compression take on one GPU, and what fits there.
+"""Kernels: the time of a model's layers, of the optimizer and of gradient compression on one GPU, and its memory use.
 
-Measured times come before published rates, and published rates before estimates (`compute_time`). `programs` holds
-the operations that a training program runs beside the matrix products. This package knows one GPU at a time: no
-cluster, no network and no clock.
+Measured times are preferred to published rates, and published rates to estimates (`compute_time`). `programs` holds
+the operations that a training program runs in addition to the GEMMs. This package models one GPU: no cluster, no
+network and no clock.
 """
 
 from __future__ import annotations

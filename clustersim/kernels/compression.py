@@ -1,8 +1,8 @@
-"""Gradient compression: bytes on the wire, the time to encode and decode, and whether what is sent can be added.
+"""Gradient compression: bytes on the wire, time to encode and decode, and whether encoded gradients can be added.
 
-Encoding and decoding are bound by the GPU's memory: each formula counts the bytes that a kernel reads and writes for
-a parameter, whose gradient has `gradient_bytes`. A sum or a scale over a group of parameters stays on the chip. What
-compression does to convergence is not modelled.
+Encoding and decoding are bound by the GPU's memory: each formula counts the bytes that a kernel reads and writes per
+parameter, whose gradient has `gradient_bytes`. Sums and scales over a group of parameters stay on the chip. The effect
+of compression on convergence is not modelled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INDEX_BYTES = 4.0
 
 
 class Compression(Spec):
-    """A way to make gradients smaller before they are sent."""
+    """A method to shrink gradients before they are sent."""
 
     kind: str
 
@@ -34,7 +34,7 @@ class Compression(Spec):
 
     @property
     def residual_bytes_per_parameter(self) -> float:
-        """Bytes of error feedback kept per parameter: what was not sent is added to the next gradient."""
+        """Bytes of error feedback kept per parameter: the part that was not sent is added to the next gradient."""
         return 0.0
 
     @abstractmethod
@@ -47,14 +47,16 @@ class Compression(Spec):
 
     @abstractmethod
     def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
-        """Return the bytes moved to decode so many workers' gradients of a parameter into their sum."""
+        """Return the bytes moved to decode the gradients of a parameter from `num_gradients` workers into their sum."""
 
     def encode_s(self, num_parameters: float, gradient_bytes: float, gpu: Gpu) -> float:
         """Return the seconds to encode a bucket of gradients: bytes moved / memory rate, and a launch."""
         return moved_s(num_parameters * self.encode_moved(gradient_bytes), gpu)
 
     def decode_s(self, num_parameters: float, gradient_bytes: float, num_gradients: int, gpu: Gpu) -> float:
-        """Return the seconds to decode and add a bucket of so many workers: bytes moved / memory rate, and a launch."""
+        """Return the seconds to decode and sum a bucket of `num_gradients` workers: bytes moved / memory rate, and a
+        launch.
+        """
         moved = self.decode_moved(gradient_bytes, num_gradients) if num_gradients else 0.0
         return moved_s(num_parameters * moved, gpu)
 
@@ -64,7 +66,7 @@ class Compression(Spec):
 
 
 class NoCompression(Compression):
-    """Gradients as they are."""
+    """Uncompressed gradients."""
 
     kind: Literal["none"] = "none"
 
@@ -83,7 +85,7 @@ class NoCompression(Compression):
 
 
 class HalfPrecision(Compression):
-    """Gradients as 16-bit floats, which are added as such: 2 bytes. Gradients of 2 bytes are sent as they are."""
+    """Gradients as 16-bit floats, which are added in that format: 2 bytes. Gradients of 2 bytes are sent unchanged."""
 
     kind: Literal["fp16"] = "fp16"
 
@@ -95,27 +97,27 @@ class HalfPrecision(Compression):
         return min(gradient_bytes, 2.0)
 
     def encode_moved(self, gradient_bytes: float) -> float:
-        """Read the gradient, write it short."""
+        """Read the gradient, write it in 16 bits."""
         return gradient_bytes + 2.0 if gradient_bytes > 2 else 0.0
 
     def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
-        """Read the short sum, write it long."""
+        """Read the 16-bit sum, write it in full width."""
         return self.encode_moved(gradient_bytes)
 
 
 class Custom(Compression):
-    """A compression whose kernels' rates may have been measured."""
+    """A compression whose kernel rates may have been measured."""
 
     encode_bytes_per_s: Bandwidth | None = Field(
         default=None,
         gt=0,
-        description="gradient bytes that a GPU encodes a second, as measured; what its memory allows if not given",
+        description="measured gradient bytes that a GPU encodes per second; limited by its memory rate if not given",
     )
     decode_bytes_per_s: Bandwidth | None = Field(
         default=None,
         gt=0,
-        description="gradient bytes that a GPU decodes and adds a second, each worker's counted; what its memory "
-        "allows if not given",
+        description="measured gradient bytes that a GPU decodes and adds per second, summed over workers; limited by "
+        "its memory rate if not given",
     )
 
     def encode_s(self, num_parameters: float, gradient_bytes: float, gpu: Gpu) -> float:
@@ -130,9 +132,9 @@ class Custom(Compression):
 
 
 class EightBit(Custom):
-    """Gradients rounded at random to 8 bits, with a scale for each group (QSGD; Alistarh et al., 2017).
+    """Gradients stochastically rounded to 8 bits, with a scale for each group (QSGD; Alistarh et al., 2017).
 
-    1 + 4 / group bytes. Groups of two workers have different scales, so what is sent cannot be added.
+    1 + 4 / group bytes. Groups of two workers have different scales, so encoded gradients cannot be added.
     """
 
     kind: Literal["int8"] = "int8"
@@ -151,7 +153,7 @@ class EightBit(Custom):
 
 
 class OneBit(Custom):
-    """The sign of each gradient and, for each group, what the two signs stand for (Seide et al., 2014).
+    """The sign of each gradient and, for each group, the values of the two signs (Seide et al., 2014).
 
     1 / 8 + 8 / group bytes. The rounding error is kept and added to the next gradient. Signs cannot be added.
     """
@@ -178,9 +180,10 @@ class OneBit(Custom):
 
 
 class TopK(Custom):
-    """The largest gradients with their places, the others kept for later (Deep Gradient Compression; Lin et al., 2018).
+    """The largest gradients with their indices, the others kept for later (Deep Gradient Compression; Lin et al.,
+    2018).
 
-    density (gradient_bytes + 4) bytes: value and index. Two workers choose different places, so what they send is
+    density (gradient_bytes + 4) bytes: value and index. Two workers choose different indices, so their gradients are
     gathered and not added. The threshold comes from a small sample, as in the paper; its cost is left out.
     """
 
@@ -195,15 +198,15 @@ class TopK(Custom):
         return self.density * (gradient_bytes + INDEX_BYTES)
 
     def encode_moved(self, gradient_bytes: float) -> float:
-        """Add the gradient to the residual (read both, write one), read that and pick, write what is sent."""
+        """Add the gradient to the residual (read both, write one), read the sum and select, write the selected part."""
         return gradient_bytes + 3 * FLOAT_BYTES + self.wire_bytes(gradient_bytes)
 
     def decode_moved(self, gradient_bytes: float, num_gradients: int) -> float:
-        """Write zeros; read every worker's values and places, and read and write the sum there."""
+        """Write zeros; read every worker's values and indices, and read and write the sum there."""
         return gradient_bytes + num_gradients * self.added_moved(gradient_bytes)
 
     def added_moved(self, gradient_bytes: float) -> float:
-        """Read values and places, read and write the sum there."""
+        """Read values and indices, read and write the sum there."""
         return self.wire_bytes(gradient_bytes) + self.density * 2 * gradient_bytes
 
 

@@ -1,8 +1,8 @@
-"""What products of layers keep in training of the rate that products timed one by one reach, on tensor cores.
+"""Derating of GEMMs in training: the share of its isolated rate that a GEMM keeps, on tensor cores.
 
-The constants of products on Ampere and Hopper are fitted to products that people timed alone, the same one again and
-again. Those of a GPU that trains come in turn with everything else, write what the next kernel reads, and take biases
-and activations along. What of that, and of clocks below the limit of power, costs how much is not known apart.
+The constants of GEMMs on Ampere and Hopper are fitted to GEMMs that were timed in isolation, the same one repeatedly.
+In training, GEMMs alternate with all other kernels, write what the next kernel reads, and include biases and
+activations. How much of the loss each of these causes, and how much is clocks lowered by the power limit, is not known.
 """
 
 from __future__ import annotations
@@ -12,40 +12,41 @@ from dataclasses import replace
 from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.model.layer import Layer
 
-TRAINING_SHARE = {"ga100-tensor": 0.88, "gh100-tensor": 0.70}
-"""Share by the chip whose constants a GPU has, its own or a relative's: Hopper's has Blackwell too. Elsewhere 1, since
-products were met in training without one (Volta) or nothing is known.
+TRAINING_DERATING = {"ga100-tensor": 0.88, "gh100-tensor": 0.70}
+"""Derating by the chip whose constants a GPU has, its own or those of a related chip: Blackwell has Hopper's. Other
+chips have 1, since their GEMMs were observed at full rate in training (Volta) or nothing is known.
 
-Fitted by least squares to 24 published steps, every source weighing the same, of one GPU or of the eight of a
-host that wait for the slowest and whose exchange is taken to hide. Hopper: GPT-2 XL compiled in bfloat16 (three) and
-in 8 bits by TransformerEngine's layers (four), on H100 of 700 and 500 W and H200 (ROCm/TransformerEngine, issue 72,
-2024, its batch in bfloat16 assumed: 14; pytorch/ao, issue 1297, 2024), Phi-3 mini in 8 bits, compiled (Lightning-
-AI/lightning-thunder, issue 1364, 2024), nanochat's model of 20 layers on eight H100 (karpathy/nanochat, discussion 1,
-2025). Ampere: four GPTs on eight A100 with the first FlashAttention and fused layers (Dao-AILab/flash-attention,
-training/README.md, commit 0b037c2d), two of them again with the first and the second and 2,048 and 8,192 tokens (Dao,
+Fitted by least squares to 24 published steps, with equal weight for every source, of one GPU or of the eight of a
+host, which wait for the slowest and whose exchange is assumed to be hidden. Hopper: GPT-2 XL compiled in bfloat16
+(three) and in FP8 with TransformerEngine's layers (four), on H100 of 700 and 500 W and H200 (ROCm/TransformerEngine,
+issue 72, 2024, its batch in bfloat16 assumed: 14; pytorch/ao, issue 1297, 2024), Phi-3 mini in FP8, compiled
+(Lightning-AI/lightning-thunder, issue 1364, 2024), nanochat's model of 20 layers on eight H100 (karpathy/nanochat,
+discussion 1, 2025). Ampere: four GPTs on eight A100 with FlashAttention 1 and fused layers (Dao-AILab/flash-attention,
+training/README.md, commit 0b037c2d), two of them again with FlashAttention 1 and 2 and 2,048 and 8,192 tokens (Dao,
 arXiv:2307.08691, table 1), forward and both passes of a layer of BERT-large (mli/transformers-benchmarks,
-README.md, commit 04df81d0; element-wise kernels assumed to take 2 bytes' time for a number), nanochat on eight A100
-(pull request 147).
+README.md, commit 04df81d0; element-wise kernels assumed to access an element in the time of 2 bytes), nanochat on eight
+A100 (pull request 147).
 
-Good to a tenth, not a hundredth: without one of the sources Hopper's is 0.67 to 0.73 and Ampere's 0.83 to 0.90, and
-nanochat on A100 needs none. On Hopper what is compiled in 16 bits alone wants 0.81, what TransformerEngine multiplies
-in 8 bits 0.59, which in layers issued operation by operation takes 35 to 41 ms longer at any batch, of which the cause
-is not known (`docs/physics/products-in-training.md`, *Products in training*).
+Accurate to a tenth, not to a hundredth: without one of the four sources Hopper's is 0.67 to 0.72 and Ampere's 0.83 to
+0.90, and nanochat on A100 alone needs none. On Hopper the compiled steps in 16 bits alone give 0.81,
+TransformerEngine's GEMMs in FP8 0.59. In layers that are issued operation by operation the FP8 steps take 35 to 41 ms
+longer than forecast at any batch. The cause is not known (`docs/physics/products-in-training.md`, *Products in
+training*).
 """
 
-_PRODUCTS = ("fully-connected", "embedding", "matmul", "experts", "router", "lstm", "gru", "rnn")
+_GEMM_OPS = ("fully-connected", "embedding", "matmul", "experts", "router", "lstm", "gru", "rnn")
 
 
 def gemm_derating(layer: Layer, constants: KernelConstants) -> float:
-    """Return the share that a layer's products keep: those of matrices on tensor cores, one kernel each.
+    """Return the derating of a layer's GEMMs: it applies to dense GEMMs on tensor cores, one kernel each.
 
-    Fused attention is no such product, and convolutions were timed in training. An embedding is one where it multiplies
-    one-hot rows (`language_ends`).
+    It does not apply to fused attention, nor to convolutions, which were timed in training. An embedding is included
+    where it is computed as one-hot rows times a table (`embedding_and_head`).
     """
-    return TRAINING_SHARE.get(constants.chip, 1.0) if layer.op in _PRODUCTS else 1.0
+    return TRAINING_DERATING.get(constants.chip, 1.0) if layer.op in _GEMM_OPS else 1.0
 
 
-def in_training(constants: KernelConstants) -> KernelConstants:
-    """Return constants by which FLOP without a shape take as long as large products of layers."""
-    large = constants.efficiency["matmul_forward"] * TRAINING_SHARE.get(constants.chip, 1.0)
+def derated_constants(constants: KernelConstants) -> KernelConstants:
+    """Return constants with which FLOP without a shape run at the rate of large GEMMs of layers."""
+    large = constants.efficiency["matmul_forward"] * TRAINING_DERATING.get(constants.chip, 1.0)
     return replace(constants, efficiency={**constants.efficiency, "matmul_forward": large})

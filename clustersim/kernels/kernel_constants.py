@@ -1,4 +1,4 @@
-"""The few constants of the kernel model, read from `kernel_fit.yaml`, and which of them a GPU takes."""
+"""The few constants of the kernel model, read from `kernel_fit.yaml`, and the choice of constants for a GPU."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ FIT_FILE = Path(__file__).with_name("kernel_fit.yaml")
 
 
 @dataclass(frozen=True)
-class Shape:
-    """How the kernels of one chip lose efficiency with their shape.
+class ShapeConstants:
+    """How the efficiency of one chip's kernels depends on their shape.
 
-    `*_tile_half` is the side of a tile at which operand traffic inside the multiprocessor halves its rate,
-    `*_prologue` the inner-dimension steps a tile pays before it is at speed, `*_occupancy_half` the resident
-    tiles (of 128 x 128) at which latency halves the rate, `split_traffic` how many times a partial sum of a
-    split inner dimension crosses memory, `strided_backward_data` the penalty of scattering a strided
-    convolution's gradient, `far_operand` that of a large transposed operand, `far_column` the same where its columns
-    are a single tile's, `far_power_of_two` where its inner dimension is a power of two, `ragged_rows` that of rows
-    whose number is no multiple of 4, `thin_traffic` how many times the matrix crosses memory in the library's kernel
-    for few columns (0 where it has none), `layout_passes` how often tensors are turned over before and after,
-    `unaligned` the share of the ordinary units' peak for what tensor cores cannot have, `*_launches` the launches (of
-    the sheet's `launch_s`) a call costs in all.
+    `*_tile_half` is the tile side at which operand traffic inside the multiprocessor halves its rate, `*_prologue` the
+    inner-dimension steps that a tile needs before it runs at full speed, `*_occupancy_half` the resident tiles (of 128
+    x 128) at which latency halves the rate, `split_traffic` how many times a partial sum of a split inner dimension
+    crosses memory, `strided_backward_data` the penalty of scattering a strided convolution's gradient, `far_operand`
+    that of a large transposed operand, `far_column` the same where its columns fit one tile, `far_power_of_two` where
+    its inner dimension is a power of two, `ragged_rows` that of a number of rows that is not a multiple of 4,
+    `thin_traffic` how many times the matrix crosses memory in the library's kernel for few columns (0 where it has
+    none), `layout_passes` how many times tensors are transposed before and after, `unaligned` the share of the ordinary
+    units' peak for convolutions that tensor cores cannot run, `*_launches` the launches (of the sheet's `launch_s`)
+    that a call costs in all.
     """
 
     convolution_tile_half: float
@@ -58,31 +58,31 @@ class Shape:
 
 
 class Traffic(NamedTuple):
-    """Elements an operation moves through memory, for each of its input's, its output's and its windows' elements."""
+    """Elements that an operation moves through memory, per element of its input, its output and its windows."""
 
     input: float
     output: float
     window: float = 0.0
 
     def elements(self, input_elements: float, output_elements: float, window: float = 1.0) -> float:
-        """Return the elements moved; `window` is how many inputs one output looks at (a pooling's kernel)."""
+        """Return the elements moved; `window` is the number of inputs that one output reads (a pooling's kernel)."""
         return self.input * input_elements + self.output * output_elements + self.window * window * output_elements
 
 
 @dataclass(frozen=True)
 class KernelConstants:
-    """What one chip's kernels reach of its peak.
+    """The share of its peak that one chip's kernels reach.
 
-    `efficiency` has the share of peak that large kernels reach, by `forward`, `backward_data` and
-    `backward_weights`, and by `matmul_forward` and so on for plain products; `winograd` the same for the batched
-    products of Winograd's algorithm, for the phases that have it; `element_wise` the memory traffic of each other
-    operation, forward and backward, at `memory_efficiency` of the sheet's memory rate, and `channels_last` that of
-    those which move others where channels of 16 bits lie last; `tensor` whether these are tensor cores,
-    `has_colours` whether these have convolutions of fewer channels than they read at once, `assumed` whether
-    they are another chip's, and `chip` whose they are in `kernel_fit.yaml`.
+    `efficiency` is the share of peak that large kernels reach, by `forward`, `backward_data` and `backward_weights`,
+    and by `matmul_forward` and so on for plain GEMMs. `winograd` is the same for the batched GEMMs of Winograd's
+    algorithm, for the phases that have it. `element_wise` is the memory traffic of each other operation, forward and
+    backward, at `memory_efficiency` of the sheet's memory rate. `channels_last` is the traffic of the operations that
+    move a different number of elements in NHWC with 16 bits. `tensor` says whether these are tensor cores,
+    `pads_to_four_channels` whether they pad the channels of narrow convolutions to 4, `assumed` whether the constants
+    are another chip's, and `chip` is its name in `kernel_fit.yaml`.
     """
 
-    shape: Shape
+    shape: ShapeConstants
     efficiency: Mapping[str, float]
     winograd: Mapping[str, float]
     element_wise: Mapping[str, tuple[Traffic, Traffic]]
@@ -92,13 +92,13 @@ class KernelConstants:
     assumed: bool
     chip: str = ""
     channels_last: Mapping[str, tuple[Traffic, Traffic]] = field(default_factory=dict)
-    has_colours: bool = False
+    pads_to_four_channels: bool = False
     ordinary_prologue: float | None = None
 
 
 @lru_cache(maxsize=1)
 def fit_document() -> Mapping[str, Any]:
-    """Return `kernel_fit.yaml` as it stands: constants and their origin."""
+    """Return the content of `kernel_fit.yaml`: constants and their origin."""
     from ruamel.yaml import YAML
 
     document: Mapping[str, Any] = YAML(typ="safe", pure=True).load(FIT_FILE.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def fit_document() -> Mapping[str, Any]:
 def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstants:
     """Return the constants of an architecture's `ordinary` arithmetic units or `tensor` cores.
 
-    A `gpu` whose own chip was timed takes that chip's; another its architecture's.
+    A `gpu` whose own chip was timed takes that chip's constants; any other takes its architecture's.
     """
     document = fit_document()
     table = document["architectures"]
@@ -126,7 +126,7 @@ def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstan
     generation = document["element_wise"][table[architecture]["element_wise"]]
     source = entry.get("source", chip["source"])
     return KernelConstants(
-        shape=Shape(**chip["shape"]),
+        shape=ShapeConstants(**chip["shape"]),
         efficiency=chip["efficiency"],
         winograd=chip["winograd"],
         element_wise=_traffic(generation["traffic"]),
@@ -145,14 +145,14 @@ def _traffic(table: Mapping[str, Any]) -> dict[str, tuple[Traffic, Traffic]]:
 
 
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:
-    """Return the constants a GPU takes, for `ordinary` units or `tensor` cores."""
+    """Return the constants of a GPU, for `ordinary` units or `tensor` cores."""
     return constants_for(gpu.architecture, units, gpu.name)
 
 
 def moved_s(num_bytes: float, gpu: Gpu, launches: int = 1) -> float:
-    """Return the seconds of so many kernels that move bytes, at what element-wise kernels reach of the memory's rate.
+    """Return the seconds of `launches` kernels that move these bytes at the memory rate of element-wise kernels.
 
-    bytes / (efficiency x rate) + launches x launch; nothing where no bytes are moved.
+    bytes / (efficiency x rate) + launches x launch; zero where no bytes are moved.
     """
     if num_bytes == 0:
         return 0.0

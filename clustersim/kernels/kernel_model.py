@@ -1,19 +1,19 @@
-"""How long one matrix product or convolution takes on a GPU, from its shape.
+"""Time of one GEMM or convolution on a GPU, from its shape.
 
-A kernel is a product of `rows x inner` by `inner x columns`, cut into tiles that are dealt to the
+A kernel is a GEMM of `rows x inner` by `inner x columns`, cut into tiles that are distributed over the
 multiprocessors. With b tiles, s multiprocessors and a tile of r x c,
 
     time = max(ceil(b / s) x 2 r c (inner + prologue) / rate, bytes / memory rate) + launches
 
-where `rate` is one multiprocessor's peak times what large kernels reach, times c_t / (c_t + half) for the
+where `rate` is one multiprocessor's peak times the share that large kernels reach, times c_t / (c_t + half) for the
 tile's side c_t = r c / (r + c) (small tiles read more operands per FLOP), times w / (w + half) for the w tiles
-resident on it (few tiles cannot hide latency). The library is taken to choose the best of some tile
-shapes and, where it can, of some cuts of the inner dimension (split-K), and of the direct convolution, Winograd's
+resident on it (few tiles cannot hide latency). The library is assumed to choose the fastest of some tile
+shapes and, where it can, of some splits of the inner dimension (split-K), and of the direct convolution, Winograd's
 algorithm (Lavin and Gray, 2016) and Fourier transforms (Mathieu et al., 2014) where a convolution allows them. Small
-batches lose efficiency because they fill the last wave of tiles badly, hide less latency and pay the same
-prologues and launches: tiles in waves are what Habitat scales by (Yu et al., USENIX ATC 2021), the roofline of
-a layer's FLOP and bytes is Paleo's (Qi et al., ICLR 2017). Left out: caches, clocks that move, and the scratch
-space an algorithm may not get.
+batches lose efficiency because they fill the last wave of tiles badly, hide less latency and have the same prologues
+and launches. Scaling by waves of tiles is as in Habitat (Yu et al., USENIX ATC 2021); the roofline of a layer's FLOP
+and bytes is as in Paleo (Qi et al., ICLR 2017). Left out: caches, varying clocks, and workspace limits that exclude an
+algorithm.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels.kernel_constants import KernelConstants, Shape
+from clustersim.kernels.kernel_constants import KernelConstants, ShapeConstants
 
 Phase = Literal["forward", "backward_data", "backward_weights"]
 PHASES: tuple[Phase, ...] = ("forward", "backward_data", "backward_weights")
@@ -37,15 +37,15 @@ _SPLITS = np.array([1, 2, 4, 8, 16, 32, 64], dtype=float)
 _MIN_SPLIT_INNER = 32
 _PARTIAL_BYTES = 4.0  # partial sums of a split inner dimension are fp32, written and read
 _FULL_TILE = 128.0 * 128.0
-_FAR_BYTES = 12e6  # what the second level of a Maxwell's or Pascal's address translation covers is of this order
-_THIN_COLUMNS = 16  # up to which cuBLAS 8 takes a kernel of its own (gemmSN) on Pascal
+_FAR_BYTES = 12e6  # order of magnitude of what the second-level TLB of a Maxwell or Pascal covers
+_THIN_COLUMNS = 16  # up to this width cuBLAS 8 uses a special kernel (gemmSN) on Pascal
 _WIDEST_TILE = 128
 _VECTOR = 4  # elements that a kernel loads at once
-_MAX_RESIDENT = 4.0  # tiles of 128 x 128 whose work a multiprocessor keeps in flight
+_MAX_RESIDENT = 4.0  # tiles of 128 x 128 that a multiprocessor keeps in flight
 
 
-class Rates(NamedTuple):
-    """What a GPU can do at one precision; `ordinary_flop_per_s` without tensor cores, in fp32."""
+class GpuRates(NamedTuple):
+    """Peak rates of a GPU at one precision; `ordinary_flop_per_s` is without tensor cores, in fp32."""
 
     flop_per_s: float
     memory_bytes_per_s: float
@@ -54,9 +54,9 @@ class Rates(NamedTuple):
     ordinary_flop_per_s: float
 
 
-def rates_of(gpu: Gpu, precision: str) -> Rates:
-    """Return what a GPU's sheet promises at a precision."""
-    return Rates(
+def rates_of(gpu: Gpu, precision: str) -> GpuRates:
+    """Return the peak rates of a GPU's sheet at a precision."""
+    return GpuRates(
         gpu.flop_per_s[precision],
         gpu.memory_bytes_per_s,
         gpu.num_multiprocessors,
@@ -66,13 +66,13 @@ def rates_of(gpu: Gpu, precision: str) -> Rates:
 
 
 @dataclass(frozen=True)
-class Product:
-    """`count` products of `rows x inner` by `inner x columns`, as one kernel.
+class Gemm:
+    """`count` GEMMs of `rows x inner` by `inner x columns`, as one kernel.
 
-    `num_bytes` must cross memory whatever the tiling, `layout_bytes` before and after it; `efficiency` is the
-    share of peak that a large one reaches, of the `ordinary` units' peak where tensor cores cannot have it; no tile
-    has fewer than `min_tile` outputs; `can_split` lets the inner dimension be cut; `penalty` multiplies the time
-    before launches, and the whole is done `repeats` times, one after the other.
+    `num_bytes` must cross memory whatever the tiling, `layout_bytes` before and after it. `efficiency` is the
+    share of peak that a large GEMM reaches, of the `ordinary` units' peak where tensor cores cannot run it. No tile
+    has fewer than `min_tile` outputs. `can_split` allows splits of the inner dimension. `penalty` multiplies the time
+    before launches, and the whole is executed `repeats` times in sequence.
     """
 
     rows: float
@@ -94,7 +94,7 @@ class Product:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """What the formula needs, as one row of a table."""
+        """The inputs of the formula, as one row of a table."""
         return (
             self.rows, self.columns, self.inner, self.count, self.num_bytes, self.efficiency, self.ordinary,
             self.tile_half, self.prologue, self.occupancy_half, self.min_tile, self.layout_bytes, self.penalty,
@@ -106,20 +106,20 @@ class Product:
         return 2.0 * self.rows * self.columns * self.inner * self.count * self.repeats
 
 
-def product_seconds(products: Sequence[Product], rates: Rates, constants: KernelConstants) -> np.ndarray:
-    """Return the seconds of each product, [num_products], by the formula at the top of this file."""
-    seconds = np.zeros(len(products))
+def gemm_seconds(gemms: Sequence[Gemm], rates: GpuRates, constants: KernelConstants) -> np.ndarray:
+    """Return the seconds of each GEMM, [num_gemms], by the formula at the top of this file."""
+    seconds = np.zeros(len(gemms))
     for can_split, splits in ((False, _SPLITS[:1]), (True, _SPLITS)):
-        rows = [index for index, product in enumerate(products) if product.can_split == can_split]
+        rows = [index for index, gemm in enumerate(gemms) if gemm.can_split == can_split]
         if rows:
-            seconds[rows] = _best_seconds([products[index] for index in rows], splits, rates, constants.shape)
+            seconds[rows] = _best_seconds([gemms[index] for index in rows], splits, rates, constants.shape)
     return seconds
 
 
-def _best_seconds(products: Sequence[Product], splits: np.ndarray, rates: Rates, shape: Shape) -> np.ndarray:
-    """Return the seconds of each product with the best of all tiles and so many cuts, [num_products]."""
-    values = np.array([product.numbers for product in products])[:, :, None]
-    rows, columns, inner, count, product_bytes, efficiency, ordinary, tile_half, prologue, occupancy_half = (
+def _best_seconds(gemms: Sequence[Gemm], splits: np.ndarray, rates: GpuRates, shape: ShapeConstants) -> np.ndarray:
+    """Return the seconds of each GEMM with the fastest combination of tile and split, [num_gemms]."""
+    values = np.array([gemm.numbers for gemm in gemms])[:, :, None]
+    rows, columns, inner, count, gemm_bytes, efficiency, ordinary, tile_half, prologue, occupancy_half = (
         values[:, index] for index in range(10)
     )
     min_tile, layout_bytes, penalty, launches, repeats = (values[:, index, 0] for index in range(10, 15))
@@ -137,7 +137,7 @@ def _best_seconds(products: Sequence[Product], splits: np.ndarray, rates: Rates,
 
     partial = shape.split_traffic * 2 * _PARTIAL_BYTES * rows * columns * count
     memory_rate = shape.memory_efficiency * rates.memory_bytes_per_s
-    memory_s = (product_bytes + np.where(split > 1, partial, 0.0)) / memory_rate
+    memory_s = (gemm_bytes + np.where(split > 1, partial, 0.0)) / memory_rate
     too_short = (split > 1) & (inner / split < _MIN_SPLIT_INNER)
     excluded = too_short | (tile < min_tile[:, None])
     best: np.ndarray = np.where(excluded, np.inf, np.maximum(compute_s, memory_s)).min(axis=1)
@@ -145,66 +145,66 @@ def _best_seconds(products: Sequence[Product], splits: np.ndarray, rates: Rates,
     return result
 
 
-def matmul_products(
+def linear_gemms(
     shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float = 4.0
-) -> list[Product]:
-    """Return the product of one phase of a fully connected layer: the samples of a batch are rows of one product.
+) -> list[Gemm]:
+    """Return the GEMM of one phase of a fully connected layer: the samples of a batch are rows of one GEMM.
 
-    `shape` has `rows` of one sample, `inputs`, `outputs` and `count`, matrices beside each other.
+    `shape` has `rows` of one sample, `inputs`, `outputs` and `count`, the number of independent matrices.
     """
     samples = float(batch * shape["rows"])
-    return [matmul(samples, shape["inputs"], shape["outputs"], shape["count"], phase, constants, element_bytes)]
+    return [layer_gemm(samples, shape["inputs"], shape["outputs"], shape["count"], phase, constants, element_bytes)]
 
 
-def attention_products(
+def attention_gemms(
     shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float = 4.0
-) -> list[Product]:
-    """Return the product of two activations: one for each sample, and two of them backward, both to data."""
+) -> list[Gemm]:
+    """Return the batched GEMM of two activations: one for each sample, and two of them backward, both to data."""
     count = shape["count"] * batch * (2 if phase == "backward_data" else 1)
-    return [matmul(shape["rows"], shape["inputs"], shape["outputs"], count, phase, constants, element_bytes)]
+    return [layer_gemm(shape["rows"], shape["inputs"], shape["outputs"], count, phase, constants, element_bytes)]
 
 
-def recurrent_products(
+def recurrent_gemms(
     shape: Mapping[str, int], batch: int, phase: Phase, constants: KernelConstants, element_bytes: float = 4.0
-) -> list[Product]:
-    """Return the product of one phase of a recurrent layer: one token after the other, `count` tokens.
+) -> list[Gemm]:
+    """Return the GEMM of one phase of a recurrent layer: `count` tokens in sequence.
 
-    The gradient of the weights is one product over all tokens.
+    The gradient of the weights is one GEMM over all tokens.
     """
     rows, inputs, outputs, tokens = batch * shape["rows"], shape["inputs"], shape["outputs"], shape["count"]
     if phase == "backward_weights":
-        return [matmul(rows * tokens, inputs, outputs, 1, phase, constants, element_bytes)]
-    return [matmul(rows, inputs, outputs, 1, phase, constants, element_bytes, repeats=tokens)]
+        return [layer_gemm(rows * tokens, inputs, outputs, 1, phase, constants, element_bytes)]
+    return [layer_gemm(rows, inputs, outputs, 1, phase, constants, element_bytes, repeats=tokens)]
 
 
-def matmul(
+def layer_gemm(
     samples: float, inputs: float, outputs: float, count: float, phase: Phase, constants: KernelConstants,
     element_bytes: float, repeats: int = 1,
-) -> Product:  # fmt: skip
-    """Return `count` products of one phase, each of so many samples with weights [outputs, inputs]."""
+) -> Gemm:  # fmt: skip
+    """Return `count` GEMMs of one phase, each of this many samples with weights [outputs, inputs]."""
     rows, columns, inner = {
         "forward": (outputs, samples, inputs),
         "backward_data": (inputs, samples, outputs),
         "backward_weights": (outputs, inputs, samples),
     }[phase]
-    return plain_product(rows, columns, inner, count, phase, constants, element_bytes, repeats)
+    return plain_gemm(rows, columns, inner, count, phase, constants, element_bytes, repeats)
 
 
-def plain_product(
+def plain_gemm(
     rows: float, columns: float, inner: float, count: float, phase: Phase, constants: KernelConstants,
     element_bytes: float = 4.0, repeats: int = 1,
-) -> Product:  # fmt: skip
-    """Return `count` products of dense matrices as the phase of a layer whose weights are [outputs, inputs].
+) -> Gemm:  # fmt: skip
+    """Return `count` dense GEMMs as the phase of a layer whose weights are [outputs, inputs].
 
-    That says which operand is transposed (in columns, as BLAS counts: forward the first, TN; to data none, NN; to
-    weights the second, NT), and so which kernel runs. A transposed operand beyond what the GPU's address
-    translation covers makes it `far_operand` times slower, `far_column` times where one column of tiles has nobody to
-    share it with, and less where the inner dimension is a power of two; rows that no vector load fits make it
-    `ragged_rows` times slower. Where the library has a kernel for few columns
-    (`thin_traffic`), it takes that one, quicker or not: all that counts is how often the matrix crosses memory.
+    The phase determines which operand is transposed (column-major, as in BLAS: forward the first, TN; to data none, NN;
+    to weights the second, NT), and so which kernel runs. A transposed operand larger than the reach of the GPU's
+    address translation makes it `far_operand` times slower, `far_column` times where there is only one column of tiles
+    to use it, and less where the inner dimension is a power of two. A number of rows that vector loads do not divide
+    makes it `ragged_rows` times slower. Where the library has a kernel for few columns (`thin_traffic`), it always
+    takes that one, faster or not. Its time depends only on how often the matrix crosses memory.
     """
     costs = constants.shape
-    product = Product(
+    gemm = Gemm(
         rows, columns, inner, count,
         num_bytes=element_bytes * count * (rows * inner + columns * (rows + inner)),
         efficiency=constants.efficiency[f"matmul_{phase}"],
@@ -218,9 +218,9 @@ def plain_product(
     )  # fmt: skip
     if costs.thin_traffic and phase != "backward_weights" and columns <= _THIN_COLUMNS:
         num_bytes = element_bytes * count * (costs.thin_traffic * rows * inner + columns * (rows + inner))
-        return replace(product, num_bytes=num_bytes, tile_half=0.0, prologue=0.0, occupancy_half=0.0)
+        return replace(gemm, num_bytes=num_bytes, tile_half=0.0, prologue=0.0, occupancy_half=0.0)
     if phase == "forward" and element_bytes * rows * inner > _FAR_BYTES:
         is_power_of_two = not int(inner) & (int(inner) - 1)
         far = costs.far_column if columns <= _WIDEST_TILE else costs.far_operand
-        return replace(product, penalty=product.penalty * (costs.far_power_of_two if is_power_of_two else far))
-    return product
+        return replace(gemm, penalty=gemm.penalty * (costs.far_power_of_two if is_power_of_two else far))
+    return gemm

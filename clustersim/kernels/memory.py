@@ -1,4 +1,4 @@
-"""What must fit on one GPU: weights, gradients, optimizer state, activations kept for backward, workspace."""
+"""Memory of one GPU: weights, gradients, optimizer state, activations kept for backward, workspace."""
 
 from __future__ import annotations
 
@@ -11,30 +11,34 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels.memo import once
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.model.layer import Layer, Model
 from clustersim.model.precision import PRECISIONS, Precision
 from clustersim.units import format_size
 
 WORKSPACE_BYTES = 64 * 1024.0**2
-"""Scratch space for convolutions. Assumed: between the 8 MiB that Caffe allows an algorithm (cudnn_conv_layer.cpp)
-and MXNet's default of 1 GiB (Convolution's workspace)."""
+"""Workspace of convolutions. Assumed: between the 8 MiB that Caffe allows an algorithm (cudnn_conv_layer.cpp)
+and MXNet's default of 1 GiB (Convolution's workspace).
+"""
 
 SLACK = 0.02
-"""Share that PyTorch's caching allocator rounds up: blocks of 512 bytes, segments of 2 MiB and more
-(c10/cuda/CUDACachingAllocator.cpp). Assumed: no published figure was found."""
+"""Share by which PyTorch's caching allocator rounds up: blocks of 512 bytes, segments of 2 MiB and more
+(c10/cuda/CUDACachingAllocator.cpp). Assumed: no published figure was found.
+"""
 
 CONTEXT_BYTES = 426 * 1024.0**2
-"""The CUDA context, its kernels and the libraries' handles: what an idle PyTorch 2.10 takes of an RTX 6000 Ada
-(unslothai/unsloth-zoo, pull request 1053); "around 400MB" since CUDA 11.7 loads kernels as they are needed, and more
-than 1 GB before (pytorch/pytorch, issues 109888 and 107667)."""
+"""The CUDA context, its kernels and the libraries' handles: the memory that an idle PyTorch 2.10 uses on an RTX 6000
+Ada (unslothai/unsloth-zoo, pull request 1053); "around 400MB" since CUDA 11.7 loads kernels lazily, and more than 1 GB
+before (pytorch/pytorch, issues 109888 and 107667).
+"""
 
 LOSS_BYTES = 4.0
-"""An element of what a loss over classes or a vocabulary reads and writes: fp32 also where layers compute in 16 bits
-(Korthikanti et al., arXiv:2205.05198, section 4.3; `output.float()` in Megatron-LM and torchtitan)."""
+"""Bytes of an element that a loss over classes or a vocabulary reads and writes: fp32 even where layers compute in 16
+bits (Korthikanti et al., arXiv:2205.05198, section 4.3; `output.float()` in Megatron-LM and torchtitan).
+"""
 
-# What gradients need (PyTorch, tools/autograd/derivatives.yaml): the input of some layers, the output of others.
+# Gradients need the input of some layers and the output of others (PyTorch, tools/autograd/derivatives.yaml).
 PRODUCTS = frozenset(
     {
         *("convolution", "transposed-convolution", "locally-connected", "transposed-locally-connected"),
@@ -48,31 +52,32 @@ KEEPS_INPUT = PRODUCTS | NORMS | GATES | TIMES | {"pooling"}
 KEEPS_OUTPUT = frozenset(
     {"relu", "softmax", "log-softmax", "sigmoid", "tanh", "exp", "sqrt", "lstm", "gru", "rnn", "loss"}
 )
-FIXED_BYTES = {"dropout": 1.0, "pooling": 8.0}  # for each element of the output: a mask; each maximum's place, an int64
+FIXED_BYTES = {"dropout": 1.0, "pooling": 8.0}  # per output element: a mask; each maximum's position, an int64
 WIDE = frozenset({"group-norm", "layer-norm", "softmax", "log-softmax", "exp", "softplus", "loss"})
-"""What CUDA's autocast computes in fp32, whatever it reads (docs of torch.amp, 'CUDA Ops that can autocast to
-float32'). Products it computes in 16 bits; everything else goes by what it reads."""
+"""Operations that CUDA's autocast computes in fp32, whatever their input (docs of torch.amp, 'CUDA Ops that can
+autocast to float32'). It computes GEMMs in 16 bits; all other operations use the format of their input.
+"""
 
 
 @lru_cache(maxsize=64)
-def numbers_of(precision: str, casts_all: bool = False) -> Precision:
-    """Return how wide numbers are that layers read and write; `casts_all` says all of them are those of a product.
+def layer_precision(precision: str, casts_all: bool = False) -> Precision:
+    """Return the formats that layers read and write; with `casts_all` all of them have the width of a GEMM's operands.
 
-    So it is where the model itself is cast, and not by autocast what each operation reads: in Megatron-LM
+    That is the case where the model itself is cast, instead of autocast at each operation: in Megatron-LM
     (`Float16Module`), DeepSpeed (`module.half()`, `.bfloat16()`) and FSDP (`MixedPrecision(param_dtype=...)`).
     """
     number = PRECISIONS[precision]
     return replace(number, weight_bytes=number.activation_bytes) if casts_all else number
 
 
-@once(64)
+@cached_by_identity(64)
 def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
     """Return the bytes of one element of each layer's output.
 
-    Without autocast, those of an activation, and `LOSS_BYTES` of a loss. Under it products write 16 bits, and what is
-    safer in fp32 writes that (`WIDE`, a table's rows, an `lrn` by its power); others write what they read. An addition
-    writes the wider of what the layer before it and the addition before that wrote (at first, the first layer), or of
-    its own parameters.
+    Without autocast, those of an activation, and `LOSS_BYTES` for a loss. With autocast GEMMs write 16 bits, and
+    operations that are safer in fp32 write fp32 (`WIDE`, a table's rows, an `lrn` because of its power); others write
+    the format that they read. An addition writes the wider of the outputs of the layer before it and of the addition
+    before that (at first, the first layer), or of its own parameters.
     """
     narrow, wide = number.activation_bytes, number.weight_bytes
     written: list[float] = []
@@ -92,16 +97,16 @@ def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
     return tuple(written)
 
 
-@once(64)
+@cached_by_identity(64)
 def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[float, ...]:
-    """Return the bytes of one sample that each layer leaves in memory for the backward pass.
+    """Return the bytes of one sample that each layer keeps in memory for the backward pass.
 
-    That is its output, if its own gradient needs it or that of the next layer, and what it keeps beside it: masks and
-    places, whose size no precision changes, and factors. A product under autocast keeps the 16-bit copy that it reads.
-    A layer that is overwritten in place (by an activation, or by a residual connection before one) keeps nothing; of
-    branches only the next in the list is looked at, and it reads an output if that is no larger than what it reads.
+    That is its output, if its own gradient or that of the next layer needs it, plus masks and positions, whose size
+    does not depend on precision, and factors. A GEMM under autocast keeps the 16-bit copy that it reads. A layer that
+    is overwritten in place (by an activation, or by a residual connection before one) keeps nothing. Of branches only
+    the next layer in the list is considered, and it reads an output if that is no larger than its input.
     """
-    number = numbers_of(precision, casts_all)
+    number = layer_precision(precision, casts_all)
     written = written_bytes(model, number)
     outputs: list[float] = []
     kept: list[float] = []
@@ -117,12 +122,12 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[f
 
 
 def _reads(reader: Layer, layer: Layer) -> bool:
-    """Return whether an output is no larger than what the next layer reads; of query, key and value it reads two."""
+    """Return whether an output is no larger than the next layer's input; a matmul reads two of query, key and value."""
     return reader.input_elements >= layer.output_elements or reader.op == "matmul"
 
 
 def _keeps_input(layer: Layer) -> bool:
-    """Return whether a gradient needs what the layer reads; one of a product with a mere number does not."""
+    """Return whether a gradient needs the layer's input; that of a multiplication by a scalar does not."""
     is_scale = layer.op in TIMES and layer.input_elements <= layer.output_elements and not layer.num_parameters
     return layer.op in KEEPS_INPUT and not is_scale
 
@@ -141,11 +146,11 @@ def _fixed_bytes(layer: Layer) -> float:
 
 
 def _factor_bytes(model: Model, index: int, outputs: Sequence[float], written: float, number: Precision) -> float:
-    """Return the bytes of what a layer multiplies by, where nobody keeps that already in one of the `outputs` so far.
+    """Return the bytes of a layer's factors that are not already kept in one of the `outputs` so far.
 
-    An `lrn` keeps the squares, and in fp32 their mean and its power; an activation that gates the other half of its
-    input keeps what it multiplies that with. The second factor of a product of two activations is taken to be the
-    output of the nearest layer above that is as large.
+    An `lrn` keeps the squares, and in fp32 their mean and its power. A gated activation keeps the other half of its
+    input, by which it multiplies. The second factor of a product of two activations is assumed to be the output of the
+    nearest layer above of the same size.
     """
     layer = model.layers[index]
     if layer.op == "lrn":
@@ -160,9 +165,9 @@ def _factor_bytes(model: Model, index: int, outputs: Sequence[float], written: f
 
 
 def activation_bytes(model: Model, precision: str) -> float:
-    """Return the bytes of one sample that are in memory when the backward pass begins, the sample itself included.
+    """Return the bytes of one sample that are in memory when the backward pass begins, including the sample itself.
 
-    Attention counts as the products, softmax and dropout that its layers say; a kernel that fuses them keeps less.
+    Attention counts as the GEMMs, softmax and dropout of its layers; a fused kernel keeps less.
     """
     return entry_bytes(model, precision) + sum(kept_bytes(model, precision))
 
@@ -171,14 +176,14 @@ def entry_bytes(model: Model, precision: str, casts_all: bool = False) -> float:
     """Return the bytes of one sample that the first layer reads, and that stay for its gradient."""
     if not model.layers:
         return 0.0
-    number, first = numbers_of(precision, casts_all), model.layers[0]
+    number, first = layer_precision(precision, casts_all), model.layers[0]
     return first.input_elements * _read_bytes(first, number.weight_bytes, number)
 
 
 def weight_copy_bytes(model: Model, precision: str) -> float:
-    """Return the bytes of the 16-bit copies of weights that autocast makes for products, and keeps for backward.
+    """Return the bytes of the 16-bit copies of weights that autocast makes for GEMMs, and keeps for backward.
 
-    A matrix that another layer owns has a copy of its own.
+    A matrix that another layer owns has a separate copy.
     """
     number = PRECISIONS[precision]
     if number.operand_bytes >= number.weight_bytes:
@@ -187,17 +192,17 @@ def weight_copy_bytes(model: Model, precision: str) -> float:
 
 
 def _multiplied(layer: Layer) -> float:
-    """Return the weights that a product reads: its own, or those of an embedding; a second tower's are counted once."""
+    """Return the weights that a GEMM reads: its own, or an embedding's; a second tower adds none."""
     is_tied = layer.op == "fully-connected" and not layer.num_parameters and not layer.weights_of and layer.shape
     sizes = ("inputs", "outputs", "count")
     return float(math.prod(layer.shape[size] for size in sizes) if is_tied else layer.num_parameters)
 
 
 def passing_bytes(layers: Sequence[Layer], written: Sequence[float], kept: Sequence[float]) -> tuple[float, ...]:
-    """Return the bytes of one sample that each layer's backward pass takes beyond all that was kept [num_layers].
+    """Return the bytes of one sample that each layer's backward pass adds to all kept activations [num_layers].
 
-    It reads the gradient of its output and writes that of its input, as wide as what it `written` forward, while what
-    the layers after it `kept` is let go of already. So it is below zero where more was let go of.
+    It reads the gradient of its output and writes that of its input, in the width that it has `written` forward, while
+    the `kept` activations of the layers after it are already freed. The result is negative where more was freed.
     """
     later = np.cumsum([0.0, *reversed(kept)])[-2::-1].tolist()
     sizes = zip(layers, written, later, strict=True)
@@ -212,16 +217,16 @@ def memory_per_gpu(
     gradient_bytes: float | None = None,
     gradients_stay: bool = True,
 ) -> dict[str, float]:
-    """Return the bytes one GPU holds in data-parallel training at the fullest moment, by what they are for.
+    """Return the peak memory of one GPU in data-parallel training, in bytes by purpose.
 
-    That is a layer's turn in the backward pass. Activations are what is kept of a batch by then, with the gradients
-    that the layer reads and writes (`activation_bytes`, `passing_bytes`). Gradients of parameters are there whole where
-    they stay from one iteration to the next, as in DistributedDataParallel's buckets; otherwise those made so far.
-    Workspace is a buffer for algorithms, the context what CUDA itself takes, and slack what the allocator rounds up
-    (`SLACK`). `gradient_bytes` is a gradient's size in memory, by default the precision's. A compressed model's weights
-    take its `weight_share`; autocast's copies of weights (`weight_copy_bytes`) stand apart. Left out: gradients'
-    communication buffers, and what a step over all parameters at once (`foreach`) holds, which is more than
-    activations at small batches: as much as the parameters, for Adam.
+    The peak is during one layer's backward pass. Activations are those kept at that time, with the gradients that the
+    layer reads and writes (`activation_bytes`, `passing_bytes`). Gradients of parameters count in full where they stay
+    from one iteration to the next, as in DistributedDataParallel's buckets; otherwise those computed so far. Workspace
+    is a buffer for algorithms, the context is CUDA's own memory, and slack is the allocator's rounding (`SLACK`).
+    `gradient_bytes` is a gradient's size in memory, by default the precision's. A compressed model's weights take their
+    `weight_share`; autocast's copies of weights (`weight_copy_bytes`) are listed separately. Left out: communication
+    buffers of gradients, and the temporary memory of an update of all parameters at once (`foreach`), which is more
+    than activations at small batches: as much as the parameters, for Adam.
     """
     number = PRECISIONS[precision]
     parameters = float(model.num_parameters)
@@ -241,7 +246,7 @@ def memory_per_gpu(
 
 
 def _fullest(model: Model, batch: int, precision: str, each: float, stay: bool) -> tuple[float, float]:
-    """Return the bytes of parameters' gradients and of activations at a backward pass's fullest moment."""
+    """Return the bytes of parameters' gradients and of activations at the peak of a backward pass."""
     kept = kept_bytes(model, precision)
     passing = passing_bytes(model.layers, written_bytes(model, PRECISIONS[precision]), kept)
     total = entry_bytes(model, precision) + sum(kept)
@@ -252,7 +257,7 @@ def _fullest(model: Model, batch: int, precision: str, each: float, stay: bool) 
 
 
 def memory_overflow(memory_bytes: Mapping[str, float], gpu: Gpu) -> str | None:
-    """Return the sentence that says by how much a plan does not fit, the sum written out; None where it fits."""
+    """Return a sentence on how much memory a plan lacks, with the full sum; None where it fits."""
     total = sum(memory_bytes.values())
     if total <= gpu.memory_bytes:
         return None
@@ -264,7 +269,7 @@ def memory_overflow(memory_bytes: Mapping[str, float], gpu: Gpu) -> str | None:
 
 
 def check_memory(memory_bytes: Mapping[str, float], gpu: Gpu) -> None:
-    """Refuse a plan that does not fit on the GPU, with the sum written out."""
+    """Refuse a plan that does not fit on the GPU; the message has the full sum."""
     sentence = memory_overflow(memory_bytes, gpu)
     if sentence:
         raise InputError(sentence, got=format_size(sum(memory_bytes.values())), allowed=format_size(gpu.memory_bytes))

@@ -1,4 +1,4 @@
-"""The optimizer's step: what it keeps for each parameter, and how long it takes."""
+"""The optimizer's update: its state per parameter, and its time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from clustersim.units import Duration
 
 _STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "lamb": 2}
 _FOR_NORMS = {"lamb": 6}
-"""Tensors that a rule moves beside 3 + 2 states. LAMB's (You et al., arXiv:1904.00962), as apex fuses it (NVIDIA/apex,
-csrc/multi_tensor_lamb.cu, commit 06a83ce7): gradients, weights and updates read once each for their norms, and the
-updates, which have to wait for these, written and read, with the weights read again."""
+"""Tensors that a rule moves in addition to 3 + 2 states. LAMB (You et al., arXiv:1904.00962), as fused in apex
+(NVIDIA/apex, csrc/multi_tensor_lamb.cu, commit 06a83ce7): gradients, weights and updates are read once each for their
+norms. The updates depend on these norms, so they are written and read, with the weights read again.
+"""
 
 
 class Issue(Spec):
-    """What a process has to issue once it has waited for the gradients' sums: the operators of the whole update."""
+    """Time of a process to issue the operators of the whole update after it has waited for the summed gradients."""
 
     operators: Count = Field(
         description="operators of an update of one GPU: of all tensors, clipping and decay included"
     )
-    each: Duration = Field(gt=0, description="how long the process has to do for one of them, such as '21.3 us'")
+    each: Duration = Field(gt=0, description="time of the process to issue one of them, such as '21.3 us'")
     process: Literal["gpu", "host"] = Field(
         default="gpu",
-        description="how many GPUs a process serves: each GPU has one of its own (`gpu`), or all those of a host that "
-        "the job has are served by one, which issues their operators one after the other (`host`)",
+        description="how many GPUs a process serves: one process per GPU (`gpu`), or one process for all of the job's "
+        "GPUs on a host, which issues their operators in sequence (`host`)",
     )
 
     def seconds(self, num_gpus: int) -> float:
-        """Return how long a process has to do for an update, with so many of the job's GPUs on its host.
+        """Return the time of a process to issue an update, with this many of the job's GPUs on its host.
 
         GPUs that it serves x operators x seconds of each.
         """
@@ -41,37 +42,37 @@ class Issue(Spec):
 
 
 class OptimizerSpec(Spec):
-    """Which rule turns gradients into new weights."""
+    """The rule that turns gradients into new weights."""
 
     kind: Literal["sgd", "momentum", "adagrad", "adam", "lamb"] = Field(
-        default="momentum", description="rule of the update; it sets the state kept per parameter and the update's time"
+        default="momentum", description="update rule; it sets the state per parameter and the update's time"
     )
     passes: int | None = Field(
         default=None,
         ge=1,
-        description="how many tensors the update reads and writes where each of its operations is a kernel of its own "
-        "(17 for MXNet's momentum of 2016), at least those of one kernel for all; else one kernel reads and writes "
-        "what the rule needs",
+        description="how many tensors the update reads and writes where each of its operations is a separate kernel "
+        "(17 for MXNet's momentum of 2016); at least as many as one fused kernel. If not given, one fused kernel reads "
+        "and writes the tensors of the rule",
     )
 
     skipped: bool = Field(
         default=False,
-        description="nothing is updated and no weights are gathered, as in iterations whose gradients overflow: the "
-        "first ones where losses are scaled in fp16 until their scale is small enough (at least 17 in DeepSpeed, which "
-        "begins at 2^32)",
+        description="no update and no gathering of weights, as in iterations whose gradients overflow. With loss "
+        "scaling in fp16 these are the first iterations, until the scale is small enough (at least 17 in DeepSpeed, "
+        "which begins at 2^32)",
     )
 
     issue: Issue | None = Field(
         default=None,
-        description="how long a process takes to issue an update that it cannot begin to issue before the gradients "
-        "have been summed (it waits for each sum on its host, and clips by the norm of all gradients): the update "
-        "takes no less than that on several GPUs. If not given, kernels are in the queue in time",
+        description="time to issue the update, for a process that can start only after the gradients are summed "
+        "(it waits for each sum on its host, and clips by the norm of all gradients). On several GPUs the update "
+        "takes at least this long. If not given, kernels are queued in time",
     )
 
     @model_validator(mode="after")
     def _issues_what_is_done(self) -> Self:
         if self.issue is not None and self.skipped:
-            message = "an update that is skipped is not issued; drop issue, or skipped"
+            message = "a skipped update is not issued; drop issue, or skipped"
             raise InputError(message, key="issue", got="given", allowed="without skipped")
         return self
 
@@ -79,7 +80,7 @@ class OptimizerSpec(Spec):
     def _moves_what_the_rule_needs(self) -> Self:
         passes, least = self.passes, self._least_passes
         if passes is not None and passes < least:
-            message = f"one kernel of {self.kind} reads and writes {least} tensors, several no fewer (got {passes})"
+            message = f"{self.kind} reads and writes at least {least} tensors, those of one fused kernel (got {passes})"
             raise InputError(message, key="passes", got=str(passes), allowed=f"at least {least}")
         return self
 
@@ -103,11 +104,11 @@ class OptimizerSpec(Spec):
         return 4.0 * (self.passes or self._least_passes)
 
     def update_s(self, num_parameters: float, gpu: Gpu, *, launches: int = 1, copy_bytes: float = 0.0) -> float:
-        """Return the seconds of one update, which memory bounds.
+        """Return the seconds of one update, which is bound by memory.
 
-        Each parameter moves `moved_bytes_per_parameter`, and `copy_bytes` where a short copy of the weight is
-        written too. `launches` kernels are launched, one a parameter tensor in most frameworks. The rate is what the
-        architecture's element-wise kernels reach of the sheet's. None where it is skipped.
+        Each parameter moves `moved_bytes_per_parameter`, and `copy_bytes` where a 16-bit copy of the weight is written
+        too. `launches` kernels are launched, one per parameter tensor in most frameworks. The rate is that of the
+        architecture's element-wise kernels. 0 where the update is skipped.
         """
         if self.skipped:
             return 0.0

@@ -1,6 +1,6 @@
-"""Layer times measured on a real device: reads `clustersim.profile/1` and finds a model's layers in it.
+"""Measured layer times of a real device: reads `clustersim.profile/1` and finds a model's layers in it.
 
-Profiles that ship with clustersim lie in `clustersim/profiles` and are called after model and device sheet.
+Profiles shipped with clustersim are in `clustersim/profiles`, named after model and device sheet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.hardware import GPUS, load_gpu
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels.between_batches import BatchCurve
+from clustersim.kernels.batch_interpolation import BatchInterpolation
 from clustersim.kernels.layer_times import as_issued
 from clustersim.model.layer import Layer, LayerTime, Model
 from clustersim.reading import explain, from_python, looks_like_path
@@ -30,7 +30,7 @@ PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
 
 
 class HostSeconds(BaseModel):
-    """What the host's thread takes to launch a layer, where that is not part of its time."""
+    """Time of the host thread to launch a layer, where that is not part of the layer's time."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -41,7 +41,7 @@ class HostSeconds(BaseModel):
 class ProfiledLayer(BaseModel):
     """One layer at one batch, precision and layout.
 
-    `also` names layers of the same shape, which take the same time; `fused` those that this one's kernel does too.
+    `also` names layers of the same shape, with the same time; `fused` names layers that this one's kernel includes.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -59,7 +59,7 @@ class ProfiledLayer(BaseModel):
     fused: tuple[str, ...] = ()
 
     def rows(self) -> Iterator[ProfiledLayer]:
-        """Yield a row for every layer that this one stands for; what is done by another's kernel takes no time."""
+        """Yield a row for every layer that this one stands for; layers fused into its kernel take no time."""
         for name in (self.name, *self.also):
             yield self.model_copy(update={"name": name})
         nothing = {**dict.fromkeys(PHASES, 0.0), "host_s": self.host_s and HostSeconds(forward=0.0, backward=0.0)}
@@ -78,7 +78,7 @@ class OptimizerStep(BaseModel):
 
 
 class ProfileFile(BaseModel):
-    """A profile as it is written; keys that a forecast does not need are not looked at."""
+    """A profile as written in its file; keys that a forecast does not need are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -94,7 +94,7 @@ class ProfileFile(BaseModel):
 
     @property
     def parallel(self) -> tuple[object, str]:
-        """A GPU's multiprocessors, or a processor's threads: their number (None where it is not said), and the word."""
+        """The number of a GPU's multiprocessors or a processor's threads (None if not given), and the word for it."""
         device = {} if isinstance(self.device, str) else self.device
         word = "threads" if "num_threads" in device else "multiprocessors"
         return device.get(f"num_{word}"), word
@@ -121,16 +121,16 @@ class Profile:
     def layer_times(
         self, model: Model, gpu: Gpu, batch: int, precision: str, layout: str | None = None
     ) -> tuple[LayerTime | None, ...]:
-        """Return the times of each layer of a model for a batch, None for a layer nobody profiled.
+        """Return the times of each layer of a model for a batch, None for a layer without a measurement.
 
-        At and between measured batches they are `measured`, beyond them `estimated` (`between_batches` has the rules).
-        A layer also waits until the host has launched it, where the file says how long that takes of every layer
-        (`as_issued`). Another GPU or precision, several layouts where none is named, and a file without most of the
-        layers that compute are refused.
+        At and between measured batches they are `measured`, outside them `estimated` (`batch_interpolation` has the
+        rules). A layer also waits until the host has launched it, where the file has launch times of every layer
+        (`as_issued`). Refused: another GPU or precision, several layouts where none is selected, and a file without
+        most of the layers that compute.
         """
         self._check_device(gpu)
         by_name = self._rows(model, precision, layout)
-        curve = BatchCurve(model, gpu, precision, batch)
+        curve = BatchInterpolation(model, gpu, precision, batch)
         found = [(index, layer) for index, layer in enumerate(model.layers) if layer.name in by_name]
         times = [self._time(index, layer, by_name[layer.name], curve) for index, layer in found]
         nearest = [min(by_name[layer.name], key=lambda row: abs(log(row.batch / batch))) for _, layer in found]
@@ -141,8 +141,8 @@ class Profile:
         return tuple(known.get(layer.name) for layer in model.layers)
 
     def optimizer_s(self, model: Model, rule: str) -> float | None:
-        """Return the measured seconds of an optimizer's step over this model, as torch does it if nothing is asked
-        for (`foreach`); None where that was not measured.
+        """Return the measured seconds of an optimizer's step over this model, in torch's default implementation
+        (`foreach`); None where that was not measured.
         """
         steps = self.content.optimizers if self.content.model == model.name else None
         found = [step for step in steps or () if step.rule == rule and step.implementation in ("foreach", "")]
@@ -163,7 +163,7 @@ class Profile:
         if 2 * len(missing) > len(computing):
             raise self._refused(
                 f"lacks {len(missing)} of the {len(computing)} layers of {model.name} that compute, such as "
-                f"'{missing[0]}'; it has '{rows[0].name}' and is another model's",
+                f"'{missing[0]}'. It has '{rows[0].name}', so it belongs to another model",
                 rows[0].name,
                 f"a profile of {model.name}",
             )
@@ -174,7 +174,7 @@ class Profile:
         names = ", ".join(known)
         if layout is None and len(known) > 1:
             raise self._refused(
-                f"has times in several layouts ({names}), and they are never mixed; name one as compute.layout",
+                f"has times in several layouts ({names}), which are never mixed; select one with compute.layout",
                 names,
                 "one layout",
             )
@@ -182,7 +182,7 @@ class Profile:
             raise self._refused(f"has no times in layout {layout}; it was measured in {names}", layout, names)
         return [row for row in rows if layout is None or row.layout == layout]
 
-    def _time(self, index: int, layer: Layer, rows: Sequence[ProfiledLayer], curve: BatchCurve) -> LayerTime:
+    def _time(self, index: int, layer: Layer, rows: Sequence[ProfiledLayer], curve: BatchInterpolation) -> LayerTime:
         ordered = sorted(rows, key=lambda row: row.batch)
         batches = [row.batch for row in ordered]
         if len(set(batches)) < len(batches):
@@ -209,8 +209,8 @@ class Profile:
                     f"was measured on '{device}', which is {nearer[0]}, and the cluster has {gpu.title} ({gpu.name})"
                 )
         if wrong:
-            way_out = f"profile that GPU, or write the sheet's name, '{gpu.name}', as the profile's device if it is one"
-            raise self._refused(f"{wrong}; {way_out}", device, gpu.name)
+            advice = f"profile that GPU, or write the sheet's name, '{gpu.name}', as the profile's device if it is one"
+            raise self._refused(f"{wrong}; {advice}", device, gpu.name)
 
     def _refused(self, message: str, got: str, allowed: str) -> InputError:
         return InputError(Mistake(f"the profile {message}", file=str(self.path), got=got, allowed=allowed))
@@ -224,7 +224,7 @@ def shipped_profiles() -> dict[str, Path]:
 def read_profile(path: str | Path) -> Profile:
     """Return a profile by the name of a shipped one, or by its file, which is read again when it has changed.
 
-    A file that is none is an InputError.
+    A file that is not a profile is an InputError.
     """
     file = Path(path)
     if isinstance(path, str) and not looks_like_path(path) and not file.exists():
@@ -243,23 +243,23 @@ def read_profile(path: str | Path) -> Profile:
 def _read(file: Path, mtime_ns: int, size: int) -> Profile:
     if size > MAX_BYTES:
         raise InputError(
-            Mistake(f"a profile is under {MAX_BYTES // 10**6} MB; this is some other file", file=str(file))
+            Mistake(f"a profile is under {MAX_BYTES // 10**6} MB; this is another kind of file", file=str(file))
         )
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(Mistake(f"cannot read this profile: {error.strerror}", file=str(file))) from None
     except UnicodeDecodeError:
-        raise InputError(Mistake("a profile is JSON in UTF-8, and this is not", file=str(file))) from None
+        raise InputError(Mistake("a profile is JSON in UTF-8; this file is not", file=str(file))) from None
     return Profile(file, _content(text, str(file)))
 
 
 def _content(text: str, file: str) -> ProfileFile:
-    """Return what a profile holds; every mistake of a file that is none is told."""
+    """Return the content of a profile; all mistakes of an invalid file are reported together."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        message = "not a clustersim.profile/1: this is no whole JSON document; profile again, or fetch the file anew"
+        message = "not a clustersim.profile/1: not a complete JSON document; profile again, or copy the file again"
         raise InputError(Mistake(message, file=file)) from None
     try:
         return ProfileFile.model_validate_json(text)
@@ -276,6 +276,6 @@ def _words(name: str) -> list[str]:
 
 
 def _same_speed(sheet: Gpu, other: Gpu) -> bool:
-    """Say whether two sheets differ in what their memory holds only."""
+    """Say whether two sheets differ only in memory size."""
     facts = [(gpu.flop_per_s, gpu.memory_bytes_per_s, gpu.num_multiprocessors) for gpu in (sheet, other)]
     return facts[0] == facts[1]

@@ -1,4 +1,4 @@
-"""Training rates of single GPUs that somebody published, from `published_rates.yaml`."""
+"""Published training rates of single GPUs, from `published_rates.yaml`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RATES_FILE = Path(__file__).with_name("published_rates.yaml")
 
 @dataclass(frozen=True)
 class RateCurve:
-    """What one GPU trains in samples per second, by batch, with one software that holds images in one `layout`."""
+    """Samples per second of one GPU by batch size, with one software that holds images in one `layout`."""
 
     model: str
     gpu: str
@@ -31,7 +31,7 @@ class RateCurve:
     layout: Layout = "nchw"
 
     def distance(self, batch: int) -> float:
-        """Return how far a batch is from the nearest published one, as |log| of their ratio; 0 between two."""
+        """Return |log| of the ratio between a batch and the nearer end of the published range; 0 within the range."""
         batches = sorted(self.samples_per_s)
         if batches[0] <= batch <= batches[-1]:
             return 0.0
@@ -48,10 +48,10 @@ def published_rates() -> tuple[RateCurve, ...]:
 
 
 def find_curve(model: Model, gpu: Gpu, batch: int, precision: str) -> RateCurve | None:
-    """Return the curve of this model on this chip whose batches come nearest, the first of equals.
+    """Return the curve of this model on this chip with the nearest batches; the first one if several are equally near.
 
-    A model of the catalogue matches itself; one of the user's own, imported or written down, the model of the catalogue
-    that has the same products and convolutions, whatever either is called. A chip matches whatever its memory holds.
+    A model of the catalogue matches itself. A user's own model, imported or from a workload file, matches the model of
+    the catalogue with the same GEMMs and convolutions, whatever the names. A chip matches whatever its memory size.
     """
     is_shipped = model.name in MODELS and load_model(model.name) == model
     curves = [
@@ -65,7 +65,7 @@ def find_curve(model: Model, gpu: Gpu, batch: int, precision: str) -> RateCurve 
 
 
 def _same_products(known: Model, model: Model) -> bool:
-    """Say whether two models multiply the same matrices, in any order, and hold as many parameters in as many bits."""
+    """Say whether two models have the same GEMMs, in any order, and as many parameters in as many bits."""
     if (known.num_parameters, known.weight_share) != (model.num_parameters, model.weight_share):
         return False
     return _products(known) == _products(model)

@@ -1,7 +1,7 @@
-"""Whole iterations that a profile has beside its layers, and what its layers say of them.
+"""Compares the whole iterations of a profile with the sum of its layers.
 
-A forecast of an iteration is the sum of its layers and the optimizer's step; here it meets a stopwatch. Iterations at
-batches whose layers nobody profiled check the way between batches too.
+A forecast of an iteration is the sum of its layers and the optimizer's step. A profile also has measured iterations.
+Those at batch sizes without layer times check the interpolation between batch sizes too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CheckedIteration:
 
 
 def checked_iterations(profile: Profile, gpu: Gpu) -> Iterator[CheckedIteration]:
-    """Yield every whole iteration of a profile beside its forecast from the layers, small batches first."""
+    """Yield every whole iteration of a profile with its forecast from the layers, in ascending batch size."""
     model = load_model(profile.content.model)
     profiled = {(row.precision, row.layout, row.batch) for row in profile.content.layers}
     whole = json.loads(profile.path.read_text(encoding="utf-8"))["whole"]

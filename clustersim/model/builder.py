@@ -1,8 +1,8 @@
-"""Writes a model down layer by layer, so that its file reads like its paper.
+"""Builds a model layer by layer, so that its file reads like its paper.
 
-Every method takes the tensor that a layer reads and returns the one it writes; branches are tensors used
-twice. FLOP count matrix products and convolutions only, 2 for each multiply-add: what else a layer does
-(biases, activations, pooling, normalisation) is bound by memory and is costed by its elements.
+Every method takes the tensor that a layer reads and returns the one it writes; branches are tensors that are used
+twice. FLOP count GEMMs and convolutions only, 2 for each multiply-add. All other operations
+(biases, activations, pooling, normalisation) are bound by memory and are costed by their elements.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Pair = int | tuple[int, int]
 
 @dataclass(frozen=True)
 class Tensor:
-    """What one sample passes on: feature maps [channels, height, width], or a sequence [features, tokens, 1].
+    """The activation of one sample: feature maps [channels, height, width], or a sequence [features, tokens, 1].
 
-    `needs_gradient` is False for the input and whatever is made of it without parameters.
+    `needs_gradient` is False for the input and everything computed from it without parameters.
     """
 
     channels: int
@@ -39,7 +39,7 @@ class Tensor:
 
 
 class Builder:
-    """A model while it is written down; `model()` returns it.
+    """A model under construction; `model()` returns it.
 
     >>> net = Builder("tiny", "A tiny network")
     >>> x = net.conv("conv1", net.input(3, 224, 224), filters=64, kernel=7, stride=2, pad=3)
@@ -59,13 +59,13 @@ class Builder:
 
     @contextmanager
     def branch(self, name: str) -> Iterator[None]:
-        """Put the layers that are written down meanwhile on a path of their own, beside those written next to it."""
+        """Put the layers that are added in this context on a separate path, parallel to those added next to it."""
         first = len(self.layers)
         yield
         self.layers[first:] = [replace(layer, branch=name) for layer in self.layers[first:]]
 
     def input(self, channels: int, height: int, width: int) -> Tensor:
-        """Return one sample as the data set has it: nobody asks for its gradient."""
+        """Return one sample as in the data set; it needs no gradient."""
         return Tensor(channels, height, width, needs_gradient=False)
 
     def conv(
@@ -94,19 +94,20 @@ class Builder:
     def locally_connected(
         self, name: str, x: Tensor, filters: int, kernel: Pair, stride: Pair = 1, pad: Pair = 0, block: int = 1
     ) -> Tensor:
-        """Look at each window with weights of its own: those of a convolution times its positions, no biases.
+        """Add a layer with separate weights for each window: those of a convolution times its positions, no biases.
 
-        Neurons of block x block neighbouring positions have one field, which says how dense the products are.
+        The neurons of block x block neighbouring positions share one receptive field, which sets how dense the GEMMs
+        are.
         """
         shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil=False) | {"filters": filters, "block": block}
         y = Tensor(filters, shape["out_height"], shape["out_width"])
         weights = shape["kernel_h"] * shape["kernel_w"] * x.channels * y.elements
         return self._trained(name, "locally-connected", x, y, 2.0 * weights, weights, shape)
 
-    def locally_connected_back(
+    def transposed_locally_connected(
         self, name: str, x: Tensor, channels: int, kernel: Pair, stride: Pair = 1, pad: Pair = 0, block: int = 1
     ) -> Tensor:
-        """Go the way of a locally connected layer back, from its output to its input, with as many weights of its own.
+        """Add the transpose of a locally connected layer, from its output to its input, with as many weights.
 
         `channels` are those of that input, (size - 1) stride + kernel - 2 pad high and wide.
         """
@@ -119,7 +120,7 @@ class Builder:
         return self._trained(name, "transposed-locally-connected", x, y, 2.0 * weights, weights, shape)
 
     def fully_connected(self, name: str, x: Tensor, outputs: int, bias: bool = True) -> Tensor:
-        """Multiply everything a sample has, flattened, by one matrix."""
+        """Multiply all elements of a sample, flattened, by one matrix."""
         return self.linear(name, Tensor(x.elements, needs_gradient=x.needs_gradient), outputs, bias)
 
     def linear(
@@ -127,94 +128,95 @@ class Builder:
     ) -> Tensor:
         """Multiply each position's features by the same matrix: 2 x inputs x outputs FLOP a position.
 
-        `count` matrices beside each other run as kernels of their own (query, key and value); a `tied`
+        `count` independent matrices run as separate kernels (query, key and value); a `tied`
         matrix belongs to another layer, which counts its parameters.
         """
         y = Tensor(count * outputs, x.height, x.width)
         flop = 2.0 * x.elements * y.channels
         parameters = 0 if tied else count * (x.channels + bias) * outputs
-        shape = _product(x.positions, x.channels, outputs, count)
+        shape = _gemm_shape(x.positions, x.channels, outputs, count)
         return self._trained(name, "fully-connected", x, y, flop, parameters, shape)
 
     def lstm(self, name: str, x: Tensor, hidden: int, biases: int = 2) -> Tensor:
-        """Run an LSTM along the sequence: one product of [input, state] with all four gates a token.
+        """Run an LSTM along the sequence: one GEMM of [input, state] with all four gates per token.
 
-        Parameters are 4 hidden (input + hidden + biases); cuDNN and PyTorch have two biases. What it
-        writes are gates, cell and state, 6 x hidden a token; `count` products follow one another.
+        Parameters are 4 hidden (input + hidden + biases); cuDNN and PyTorch have two biases. Its
+        output is gates, cell and state, 6 x hidden a token; `count` GEMMs run in sequence.
         """
         inputs = x.channels + hidden
         flop = 2.0 * inputs * 4 * hidden * x.positions
-        shape = _product(1, inputs, 4 * hidden, x.positions)
+        shape = _gemm_shape(1, inputs, 4 * hidden, x.positions)
         written = replace(x, channels=6 * hidden)
         self._trained(name, "lstm", x, written, flop, 4 * hidden * (inputs + biases), shape)
         return replace(written, channels=hidden, needs_gradient=True)
 
     def experts(self, name: str, x: Tensor, outputs: int, experts: int, routed: int, count: int = 1) -> Tensor:
-        """Multiply what each token brings by matrices of the `routed` experts of it; `count` matrices an expert.
+        """Multiply each token by matrices of the `routed` experts that process it; `count` matrices an expert.
 
-        `x` has the features of a token, `routed` times over behind such a layer. Every expert has as many tokens.
+        `x` has the features of a token, `routed` times over behind such a layer. Every expert has the same number of
+        tokens.
         """
         inputs = x.channels
         y = Tensor(count * outputs, x.height, routed)
         flop = 2.0 * inputs * y.elements
-        shape = _product(-(-x.height * routed // experts), inputs, outputs, experts * count)
+        shape = _gemm_shape(-(-x.height * routed // experts), inputs, outputs, experts * count)
         shape |= {"experts": experts}
         parameters = experts * count * inputs * outputs
         read = Tensor(inputs, x.height, routed)
         return self._trained(name, "experts", read, y, flop, parameters, shape)
 
     def router(self, name: str, x: Tensor, experts: int) -> Tensor:
-        """Score each expert for each token, by one small matrix that every GPU has."""
+        """Score each expert for each token, by one small matrix that is replicated on every GPU."""
         y = Tensor(experts, x.height)
-        shape = _product(x.positions, x.channels, experts, 1)
+        shape = _gemm_shape(x.positions, x.channels, experts, 1)
         return self._trained(name, "router", x, y, 2.0 * x.elements * experts, x.channels * experts, shape)
 
     def weighted_sum(self, name: str, x: Tensor) -> Tensor:
-        """Add what the experts of each token made, weighted by the router's scores."""
+        """Add the outputs of each token's experts, weighted by the router's scores."""
         return self._elementwise(name, "multiply", x.elements, replace(x, width=1))
 
-    def attention_product(self, name: str, left: Tensor, right: Tensor, heads: int, outputs: int) -> Tensor:
+    def attention_matmul(self, name: str, left: Tensor, right: Tensor, heads: int, outputs: int) -> Tensor:
         """Multiply two activations head by head: tokens x inner by inner x `outputs`, as one batched kernel.
 
-        `left` has tokens rows of heads x inner numbers. There are no parameters: both backward products
+        `left` has tokens rows of heads x inner numbers. There are no parameters: both backward GEMMs
         are gradients of data.
         """
         inner = left.channels // heads
         y = Tensor(heads * outputs, left.height)
         flop = 2.0 * left.elements * outputs
-        shape = _product(left.height, inner, outputs, heads)
+        shape = _gemm_shape(left.height, inner, outputs, heads)
         elements = left.elements + right.elements
         return self._add(Layer(name, "matmul", flop, 2 * flop, 0.0, 0, elements, y.elements, shape), y)
 
     def fused_attention(
         self, name: str, query: Tensor, key: Tensor, heads: int, causal: bool = False, flash: int = 2
     ) -> Tensor:
-        """Mix values by one kernel that keeps the scores on the chip (`clustersim.kernels.fused_attention`).
+        """Compute attention by one kernel that keeps the scores on the chip (`clustersim.kernels.fused_attention`).
 
-        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries. Its two
-        products are two layers; `causal` ones have half the FLOP of all pairs of tokens. `flash` names the kernel:
+        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries. The two
+        GEMMs are two layers; `causal` ones have half the FLOP of all pairs of tokens. `flash` is the kernel:
         1 FlashAttention of 2022, 2 that of 2023, 3 that of 2024, 9 cuDNN's.
         """
         width, tokens, pairs = query.channels // heads, key.height, 0.5 if causal else 1.0
-        self.attention_product(f"{name}.scores", query, key, heads, outputs=tokens)
+        self.attention_matmul(f"{name}.scores", query, key, heads, outputs=tokens)
         self.layers[-1] = _share(replace(self.layers[-1], output_elements=0.0), pairs)
-        y = self.attention_product(f"{name}.context", Tensor(heads * tokens, query.height), key, heads, outputs=width)
+        y = self.attention_matmul(f"{name}.context", Tensor(heads * tokens, query.height), key, heads, outputs=width)
         self.layers[-1] = _share(replace(self.layers[-1], input_elements=float(key.elements)), pairs)
         if flash != 2:
             self.layers[-2:] = [replace(each, shape={**each.shape, "flash": flash}) for each in self.layers[-2:]]
         return y
 
     def embedding(self, name: str, tokens: int, features: int, rows: Sequence[int]) -> Tensor:
-        """Look every token up in tables of so many `rows` (words, positions, ...) and add what is found."""
+        """Look up every token in tables of these numbers of `rows` (words, positions, ...) and add the results."""
         y = Tensor(features, tokens)
         return self._elementwise(name, "embedding", tokens * len(rows), y, parameters=sum(rows) * features)
 
     def pool(
         self, name: str, x: Tensor, kernel: Pair, stride: Pair, pad: Pair = 0, ceil: bool = False, mean: bool = False
     ) -> Tensor:
-        """Take the maximum or the mean of each window; with `ceil` a window may hang over the edge, as in Caffe.
+        """Take the maximum or the mean of each window; with `ceil` a window may extend over the edge, as in Caffe.
 
-        A maximum keeps where it was, a mean nothing beside its input.
+        A maximum keeps its position, a mean nothing besides its input.
         """
         shape = _window(x, _pair(kernel), _pair(stride), _pair(pad), ceil)
         y = replace(x, height=shape["out_height"], width=shape["out_width"])
@@ -224,7 +226,7 @@ class Builder:
         )
 
     def global_pool(self, name: str, x: Tensor, height: int = 1, width: int = 1) -> Tensor:
-        """Average each channel, or what falls on each of height x width places."""
+        """Average each channel, or each of height x width regions of it."""
         return self._elementwise(name, "pooling", x.elements, replace(x, height=height, width=width))
 
     def upsample(self, name: str, x: Tensor, factor: int) -> Tensor:
@@ -234,11 +236,11 @@ class Builder:
         )
 
     def relu(self, name: str, x: Tensor) -> Tensor:
-        """Cut what is below zero."""
+        """Replace negative values by zero."""
         return self._elementwise(name, "relu", x.elements, x)
 
     def gelu(self, name: str, x: Tensor) -> Tensor:
-        """Gate by the normal distribution (Hendrycks and Gimpel, 2016)."""
+        """Weight each value by the normal distribution function (Hendrycks and Gimpel, 2016)."""
         return self._elementwise(name, "gelu", x.elements, x)
 
     def tanh(self, name: str, x: Tensor) -> Tensor:
@@ -246,7 +248,7 @@ class Builder:
         return self._elementwise(name, "tanh", x.elements, x)
 
     def additive_scores(self, name: str, x: Tensor) -> Tensor:
-        """Multiply tanh(query + key + bias) of each pair of tokens with one vector, scaled: Bahdanau's attention.
+        """Multiply tanh(query + key + bias) of each pair of tokens by one vector, scaled: Bahdanau's attention.
 
         Vector and bias have a parameter for each feature, and there is one scale.
         """
@@ -265,7 +267,7 @@ class Builder:
         )
 
     def instance_norm(self, name: str, x: Tensor) -> Tensor:
-        """Normalise each channel of each sample by itself, with nothing to learn, at the cost of a batch norm."""
+        """Normalise each channel of each sample separately, without parameters, at the cost of a batch norm."""
         return self._elementwise(name, "batch-norm", x.elements, x)
 
     def group_norm(self, name: str, x: Tensor) -> Tensor:
@@ -289,24 +291,24 @@ class Builder:
         assert x.channels % 2 == 0, f"{name}: {x.channels} features have no halves"
         return self._elementwise(name, op, x.elements, replace(x, channels=x.channels // 2))
 
-    def rotary(self, name: str, x: Tensor, *turned: Tensor) -> Tensor:
-        """RankIteration queries and keys, or what else of `x` is `turned`, by an angle that grows with the position.
+    def rotary(self, name: str, x: Tensor, *rotated: Tensor) -> Tensor:
+        """Rotate queries and keys, or the parts of `x` given as `rotated`, by an angle that grows with the position.
 
         Su et al., RoFormer, 2021.
         """
-        moved = sum(each.elements for each in turned) or x.elements
+        moved = sum(each.elements for each in rotated) or x.elements
         return self._elementwise(name, "rotary", moved, x)
 
     def dropout(self, name: str, x: Tensor) -> Tensor:
-        """Drop elements by chance."""
+        """Drop elements at random."""
         return self._elementwise(name, "dropout", x.elements, x)
 
     def softmax(self, name: str, x: Tensor, masked: bool = True) -> Tensor:
-        """RankIteration scores into probabilities; some codes have another kernel where no mask is given (`masked`)."""
+        """Turn scores into probabilities; some libraries use another kernel where there is no mask (`masked`)."""
         return self._elementwise(name, "softmax", x.elements, x, shape={} if masked else {"unmasked": 1})
 
     def concat(self, name: str, *branches: Tensor) -> Tensor:
-        """Put branches of one height and width on top of each other."""
+        """Concatenate branches of equal height and width along the channels."""
         first = branches[0]
         assert all((x.height, x.width) == (first.height, first.width) for x in branches), f"{name}: sizes differ"
         channels = sum(x.channels for x in branches)
@@ -332,7 +334,7 @@ class Builder:
     def _trained(
         self, name: str, op: str, x: Tensor, y: Tensor, flop: float, parameters: int, shape: Mapping[str, int]
     ) -> Tensor:
-        """Add a product with weights: its two backward products cost as much as the forward one each."""
+        """Add a GEMM with weights: its two backward GEMMs cost as much as the forward one each."""
         data = flop if x.needs_gradient else 0.0
         return self._add(Layer(name, op, flop, data, flop, parameters, x.elements, y.elements, shape), y)
 
@@ -363,7 +365,7 @@ def pooled_size(size: int, kernel: int, stride: int, pad: int = 0, ceil: bool = 
 
 
 def _share(layer: Layer, share: float) -> Layer:
-    """Return a layer that does a share of its FLOP."""
+    """Return a layer with a share of its FLOP."""
     return replace(layer, flop=layer.flop * share, flop_backward_data=layer.flop_backward_data * share)
 
 
@@ -371,14 +373,14 @@ def _pair(value: Pair) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else value
 
 
-def _product(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
+def _gemm_shape(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
     return {"rows": rows, "inputs": inputs, "outputs": outputs, "count": count}
 
 
 def _window(
     x: Tensor, kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int], ceil: bool
 ) -> dict[str, int]:
-    """Return the keys that the shape of a sliding window has."""
+    """Return the keys of the shape of a sliding window."""
     return {
         "channels": x.channels,
         "height": x.height,

@@ -1,17 +1,18 @@
-"""What is cast to 8 bits around the products of a layer, by torchao and by TransformerEngine.
+"""Casts to FP8 around the GEMMs of a layer, in torchao and in TransformerEngine.
 
-torchao (`torchao`) finds the largest element by one kernel, and by a second reads them again and writes 8 bits, 5 bytes
-an element: forward the input and the weights, backward the output's gradient and the weights, and then the input, for
-whose product the gradient is there already (`matmul_with_hp_or_float8_args` in `torchao/float8/float8_linear.py`,
-dynamic scales for whole tensors).
+torchao (`torchao`) finds the largest element with one kernel; a second reads the elements again and writes 8 bits, 5
+bytes an element. Forward it casts the input and the weights, backward the output's gradient and the weights, and then
+the input, for whose GEMM the cast gradient already exists (`matmul_with_hp_or_float8_args` in
+`torchao/float8/float8_linear.py`, dynamic scales for whole tensors).
 
-TransformerEngine (`te`) casts by one kernel that reads 2 bytes and writes 8 bits twice, as they are and turned over
+TransformerEngine (`te`) casts with one kernel that reads 2 bytes and writes 8 bits twice, plain and transposed
 (`fp8_cast_transpose_fused`), 4 bytes an element: forward the input and the weights, backward the output's gradient
-(`fp8_cast_transpose_bgrad_fused`); all else is there already. That is with delayed scaling, whose scales are those of
-iterations before; with current scaling a kernel before finds the largest element, 2 bytes more. Megatron-LM tells it
-which micro-batch is the first of an update (`is_first_microbatch` in megatron/core/extensions/transformer_engine.py):
-weights are cast for that alone (`-cached`; "FP8 weight caching" in TransformerEngine's user guide). Left out: casts by
-the norms before products (`LayerNormLinear`), and what is turned over after it was gathered where layers are split.
+(`fp8_cast_transpose_bgrad_fused`); all other operands already exist. That is with delayed scaling, whose scales come
+from previous iterations; with current scaling a kernel before finds the largest element, 2 bytes more. Megatron-LM
+passes which micro-batch is the first of an update (`is_first_microbatch` in
+megatron/core/extensions/transformer_engine.py): weights are cast only for that one (`-cached`; "FP8 weight caching" in
+TransformerEngine's user guide). Left out: casts by the norms before GEMMs (`LayerNormLinear`), and transposes after a
+gather where layers are split.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KERNELS = {"torchao": 2.0, "te": 1.0, "te-cached": 1.0, "te-current-cached": 2.
 
 
 class Casts(NamedTuple):
-    """Whose casts they are, and of how many passes an update is, for all of which weights may be cast once."""
+    """The implementation of casts and the number of passes of an update, for all of which weights may be cast once."""
 
     kind: CastsKind = "torchao"
     num_passes: int = 1
@@ -41,10 +42,10 @@ class Casts(NamedTuple):
         return _KERNELS[self.kind]
 
     def elements(self, read: float, written: float, weights: float, phase: str) -> tuple[float, float]:
-        """Return the elements that are cast in a phase of a layer, and how many tensors they are.
+        """Return the elements that are cast in a phase of a layer, and the number of tensors.
 
-        A layer reads and writes so many elements in a pass. Weights that are cast once for all passes count with
-        each of them in part.
+        `read` and `written` are the elements that the layer reads and writes in a pass. Weights that are cast once for
+        all passes count in part with each of them.
 
         >>> Casts("te-cached", 4).elements(10.0, 20.0, 40.0, "forward")
         (20.0, 1.25)
@@ -61,5 +62,5 @@ TORCHAO = Casts()
 
 
 def casts_of(kind: CastsKind, num_passes: int) -> Casts:
-    """Return the casts of an update of so many passes, whose number counts where weights are cast once for all."""
+    """Return the casts of an update of `num_passes` passes; the number matters where weights are cast once for all."""
     return Casts(kind, num_passes if kind.endswith("-cached") else 1)

@@ -1,4 +1,4 @@
-"""A model as a list of layers: what each computes, holds and passes on, per sample."""
+"""A model as a list of layers: what each computes, stores and passes on, per sample."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from clustersim.model.casts import TORCHAO, Casts
 class Layer:
     """One layer. FLOP and elements are per sample; a multiply-add is 2 FLOP.
 
-    `shape` has what a kernel model needs. A convolution: channels, height, width (of the input), filters,
-    kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, groups, out_height, out_width; a pooling the same
-    without filters and groups. A matrix product: rows per sample, inputs, outputs, and count: how many
-    there are, beside each other (query, key and value; the heads of an attention, batched) or, in an lstm,
-    one after another. Halves of a fused attention whose kernel is not FlashAttention-2 say which: `flash: 1`, 3, or 9
-    for cuDNN's, and a softmax whose scores have no mask `unmasked: 1`. A layer of a workload file may have none.
+    `shape` has the input of the kernel model. A convolution: channels, height, width (of the input), filters, kernel_h,
+    kernel_w, stride_h, stride_w, pad_h, pad_w, groups, out_height, out_width; a pooling the same without filters and
+    groups. A GEMM: rows per sample, inputs, outputs, and count: the number of independent GEMMs (query, key and value;
+    the heads of an attention, batched) or, in an lstm, of GEMMs in sequence. Halves of a fused attention whose kernel
+    is not FlashAttention-2 give it: `flash: 1`, 3, or 9 for cuDNN's, and a softmax whose scores have no mask has
+    `unmasked: 1`. A layer of a workload file may have no shape.
 
     `flop_backward_data` is 0 for a layer whose input needs no gradient, `flop_backward_weights` for a
     product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads, and
-    `kept_bytes` the bytes that it keeps for the backward pass besides those in any precision, such as masks and places,
-    where they are not what such layers usually keep.
+    `kept_bytes` the bytes that it keeps for the backward pass at any precision, such as masks and positions,
+    where they differ from the default of such layers.
 
-    `branch` names the path that a layer is on where a network branches: layers that follow one another with some name
-    or other lie between where it splits and where it joins, and those of one name are one path. `weights_of` names a
-    layer above whose weights it uses as well, as the second tower of a Siamese network does: it has none of its own.
+    `branch` names the path of a layer where a network branches: consecutive layers with a branch name
+    lie between a split and its join, and those of one name are one path. `weights_of` names a
+    layer above whose weights it also uses, such as the second tower of a Siamese network: it has none of its own.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Layer:
 class Model:
     """A model of the catalogue or of a workload file, layers in forward order.
 
-    `weight_share` is the bytes that its weights take beside those of 32-bit floats, where they are stored as something
-    shorter: half, clustered, pruned.
+    `weight_share` is the size of its stored weights relative to 32-bit floats, where they are stored in a shorter
+    format: 16 bits, clustered, pruned.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Model:
 
     @property
     def weight_bytes(self) -> float:
-        """Bytes of one copy of the weights, as they are stored."""
+        """Bytes of one copy of the weights, as stored."""
         return 4.0 * self.weight_share * self.num_parameters
 
     @property
@@ -82,10 +82,10 @@ class Model:
 
 @dataclass(slots=True, unsafe_hash=True)
 class LayerTime:
-    """One layer's seconds for a whole batch on one GPU, and where they come from.
+    """One layer's seconds for a whole batch on one GPU, and their source.
 
-    Nobody writes to them. That is not enforced, since frozen ones take three times as long to make, and each point of a
-    sweep has thousands.
+    Treat as immutable. This is not enforced, since frozen instances take three times as long to create, and each point
+    of a sweep has thousands.
     """
 
     layer: Layer
@@ -110,11 +110,11 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Workload:
-    """One iteration's work on one GPU: layer times at this batch, what is exchanged, what must fit.
+    """One iteration's work on one GPU: layer times at this batch, gradients to exchange, memory.
 
-    `layout` is the order of images in memory that its estimates stand on, `nchw` or `nhwc`. Where kernels are not
-    `queued` but `blocking`, layers have what the process waits for each of theirs (`launches`). `casts` are those
-    to 8 bits, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by kernels of their own.
+    `layout` is the memory layout of images that its estimates assume, `nchw` or `nhwc`. Where kernels are not `queued`
+    but `blocking`, layers include the process's wait for each of their kernels (`blocking_launches`). `casts` are those
+    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels.
     """
 
     model: Model
@@ -148,7 +148,7 @@ class Workload:
         return self.model.num_parameters * self.gradient_bytes_per_parameter
 
     def provenance(self) -> dict[str, float]:
-        """Return which share of the compute time was measured, published or estimated."""
+        """Return the shares of the compute time that were measured, published and estimated."""
         seconds = {"measured": 0.0, "published": 0.0, "estimated": 0.0}
         for layer in self.layers:
             seconds[layer.provenance] += layer.forward_s + layer.backward_s

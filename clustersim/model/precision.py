@@ -1,4 +1,4 @@
-"""Number formats of training: bytes of each kind of number, and which arithmetic units do the work."""
+"""Number formats of training: bytes of each kind of number, and the arithmetic units that multiply."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clustersim.registry import Registry
 class Precision:
     """Bytes per number, and the units that multiply.
 
-    `weight_bytes` is what kernels read, `master_bytes` an fp32 copy the optimizer keeps beside it (0 where
-    the weights are that copy already), `wire_bytes` a gradient's size when it is exchanged unless compression
-    says otherwise. `units` is `ordinary` or `tensor` (tensor cores). The amp kinds are automatic mixed
-    precision as in PyTorch's `torch.amp`: fp32 weights and gradients, 2-byte operands and activations. Where only some
-    products are in a precision, `beside` names that of the others.
+    `weight_bytes` is the width that kernels read, `master_bytes` an fp32 copy that the optimizer keeps in addition (0
+    where the weights are already that copy), `wire_bytes` a gradient's size in the exchange unless compression changes
+    it. `units` is `ordinary` or `tensor` (tensor cores). The amp kinds are automatic mixed precision as in PyTorch's
+    `torch.amp`: fp32 weights and gradients, 2-byte operands and activations. Where only some GEMMs are in a precision,
+    `base` names that of the others.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Precision:
     master_bytes: float = 0.0
     operand_bytes: float = 4.0
     title: str = ""
-    beside: str = ""
+    base: str = ""
 
 
 PRECISIONS: Registry[Precision] = Registry(
@@ -51,7 +51,7 @@ PRECISIONS: Registry[Precision] = Registry(
         "amp-fp8": Precision(
             *("amp-fp8", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0),
             title="amp-bf16 with the operands of linear layers cast to 8 bits",
-            beside="amp-bf16",
+            base="amp-bf16",
         ),
     },
 )

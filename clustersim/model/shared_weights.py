@@ -10,9 +10,9 @@ from clustersim.model.layer import Layer
 
 
 def shared_weights(layers: Sequence[Layer]) -> dict[int, tuple[int, int]]:
-    """Return whose matrix a layer multiplies by that has none of its own, and how many parameters that has.
+    """Return the owner of the matrix, and its number of parameters, for each layer that multiplies by another's matrix.
 
-    It is the first embedding that has as many, such as that of the words that a last product scores.
+    The owner is the first embedding that has as many parameters, such as the word embedding that an output head uses.
     """
     shared: dict[int, tuple[int, int]] = {}
     for index, layer in enumerate(layers):
@@ -26,7 +26,7 @@ def shared_weights(layers: Sequence[Layer]) -> dict[int, tuple[int, int]]:
 
 
 def by_row(shared: Mapping[int, tuple[int, int]], num_rows: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return the same by rows, of which each layer has so many: the last row of a layer stands for it.
+    """Return the same by rows, where each layer has `num_rows` of them: the last row of a layer stands for it.
 
     >>> by_row({2: (0, 64)}, [2, 1, 1])
     {3: (1, 64)}

@@ -1,4 +1,4 @@
-"""The tensors that a layer's parameters come in, each of which a framework may send by itself."""
+"""The parameter tensors of a layer, each of which a framework may send separately."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _PAIRED = ("batch-norm", "group-norm", "layer-norm")
 
 
 def parameter_tensors(layer: Layer) -> tuple[int, ...]:
-    """Return how many parameters each tensor of a layer has, weights before biases; they sum to all that it has.
+    """Return the number of parameters of each tensor of a layer, weights before biases; their sum is the layer's total.
 
-    A convolution has filters of channels / groups x kernel weights, a product `count` matrices of inputs x outputs, an
-    LSTM one matrix for its input and one for its state, and each as many biases as are left over; a normalisation has
-    a scale and a shift. What has no shape is one tensor.
+    A convolution has filters of channels / groups x kernel weights, a GEMM `count` matrices of inputs x outputs, an
+    LSTM one matrix for its input and one for its state, and each has the remaining parameters as biases; a
+    normalisation has a scale and a shift. A layer without a shape is one tensor.
 
     >>> shape = {"rows": 1, "inputs": 4096, "outputs": 1000, "count": 1}
     >>> parameter_tensors(Layer("fc8", "fully-connected", 8192e3, 8192e3, 8192e3, 4097000, 4096, 1000, shape))
@@ -24,7 +24,7 @@ def parameter_tensors(layer: Layer) -> tuple[int, ...]:
 
 
 def weights_and_biases(layer: Layer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the tensors of a layer whose weights decay, and those that optimizers leave out of it, biases and norms.
+    """Return a layer's tensors with weight decay, and those that optimizers exclude from it, biases and norms.
 
     >>> weights_and_biases(Layer("norm", "layer-norm", 0.0, 0.0, 0.0, 2048, 1024, 1024))
     ((), (1024, 1024))
@@ -40,7 +40,7 @@ def weights_and_biases(layer: Layer) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _weights(layer: Layer) -> tuple[list[int], int]:
-    """Return the sizes of a layer's matrices, and that of a bias; nothing where its shape does not say."""
+    """Return the sizes of a layer's matrices, and that of a bias; no matrices where its shape does not give them."""
     shape = layer.shape
     if layer.op == "convolution" and shape:
         window = shape["kernel_h"] * shape["kernel_w"] * shape["channels"] // shape["groups"]

@@ -1,18 +1,18 @@
-"""Reads a model that a user wrote down: a YAML file of layers, with times where somebody measured them.
+"""Reads a user's model from a workload file: a YAML file of layers, optionally with measured times.
 
     name: my-net
     layers:
       - {name: conv1, op: convolution, flop: 3.2 GFLOP, parameter_bytes: 37632, activation_bytes: 3.2 MB}
       - {name: fc, flop: 4096000, parameter_bytes: 8196000, forward_s: 0.0004, backward_s: 0.0009}
 
-FLOP and activations are one sample's; seconds are those of the scenario's whole batch. A bare number is in the unit
-of its key. A layer gives both times or neither, and FLOP where it gives no times; what else is left out is zero. A
-layer with FLOP or a `shape` and no times has an `op` that is known (`KNOWN_OPS`). Parameters and activations are
-taken as fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is taken to the nearest parameter. An imported model's
-file says more, each where it is not what follows from the rest: `input_bytes`, `kept_bytes` (in any precision),
+FLOP and activations are per sample; seconds are those of the scenario's whole batch. A bare number is in the unit
+of its key. A layer gives both times or neither, and FLOP where it gives no times; the default of all other keys is
+zero. A layer with FLOP or a `shape` and no times has a known `op` (`KNOWN_OPS`). Parameters and activations are
+assumed to be fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is rounded to the nearest parameter. An imported
+model's file has more keys, each where it differs from its default: `input_bytes`, `kept_bytes` (at any precision),
 `backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path,
-`weights_of` a layer whose weights are used as well (`Layer`). Beside the layers, `weight_share` is what stored
-weights take of fp32 ones (`Model.weight_share`).
+`weights_of` a layer whose weights are also used (`Layer`). Next to the layers, `weight_share` is the size of stored
+weights relative to fp32 (`Model.weight_share`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from itertools import accumulate
 from pathlib import Path
 
 from clustersim.errors import InputError, Mistake, in_order, unknown_name
+from clustersim.model.catalogue import load_model
 from clustersim.model.layer import Layer, LayerTime, Model
-from clustersim.model.written_layer import (
+from clustersim.model.layer_schema import (
     FLASH,
-    FREE_SHAPE_KEYS,
     KNOWN_OPS,
     LARGEST_SIZE,
+    OPTIONAL_SHAPE_KEYS,
     backward_flop,
-    passed_on,
+    default_inputs,
     shape_keys,
 )
 from clustersim.reading import Limits, Node, got_text, read_text, read_yaml
@@ -55,18 +56,32 @@ _QUANTITIES = {
     "backward_s": "duration",
 }
 _LIMITS = Limits(num_events=500_000)
-"""Of a workload file: a tool may have written it, with some dozen values for each of many layers."""
+"""Limits of a workload file: a tool may have written it, with a dozen values for each of many layers."""
 
 _MODEL_KEYS = ("name", "layers", "sample", "source", "weight_share")
 _LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape", "branch", "weights_of")
 
 
+def load_workload(name: str | Path) -> tuple[Model, GivenTimes | None]:
+    """Return a model, and the times of its layers where a workload file gives them.
+
+    A name is one of the catalogue's; a string that ends in `.yaml` or contains a slash is a path.
+
+    >>> load_workload("googlenet")[0].title
+    'GoogLeNet, no auxiliary heads'
+    """
+    text = str(name)
+    if text.endswith((".yaml", ".yml")) or "/" in text:
+        return read_workload_file(Path(text))
+    return load_model(text), None
+
+
 def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     """Return the model of a workload file and the times it gives, None where it gives none.
 
-    The backward pass takes twice the forward FLOP, half to data and half to weights. No gradient goes
-    below the first layer with parameters, which therefore takes the half to weights only. A given
-    `backward_s` is split in the same proportion. Every mistake is reported at once.
+    The backward pass takes twice the forward FLOP, half to data and half to weights. No gradient is computed
+    below the first layer with parameters, which therefore has the half to weights only. A given
+    `backward_s` is split in the same proportion. All mistakes are reported together.
     """
     root, mistakes = read_yaml(read_text(Path(path), _LIMITS.num_bytes), str(path), limits=_LIMITS, typed=False)
     reader = _Reader(mistakes)
@@ -76,7 +91,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     source = reader.text(top.get("source"), "source") or str(path)
     weight_share = reader.share(top.get("weight_share"), "weight_share")
     layers = [
-        _written_layer(reader, node, f"layers.{index}")
+        _layer_entry(reader, node, f"layers.{index}")
         for index, node in enumerate(reader.sequence(top.get("layers"), "layers"))
     ]
     reader.refuse_repeated(layers)
@@ -89,8 +104,8 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
 
 
 @dataclass(frozen=True)
-class _Written:
-    """A layer as the file has it; None where a quantity is not given."""
+class _LayerEntry:
+    """A layer as written in the file; None where a quantity is not given."""
 
     name: str
     op: str
@@ -106,7 +121,7 @@ class _Written:
         return otherwise if value is None else value
 
 
-def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
+def _layer_entry(reader: _Reader, node: Node, key: str) -> _LayerEntry:
     before = len(reader.mistakes)
     keys = reader.mapping(node, key, _LAYER_KEYS, required=("name",))
     name = reader.text(keys.get("name"), f"{key}.name")
@@ -120,7 +135,7 @@ def _written_layer(reader: _Reader, node: Node, key: str) -> _Written:
     if len(reader.mistakes) == before:
         _check_layer(reader, node, key, quantities)
     branch, weights_of = (reader.text(keys.get(each), f"{key}.{each}") for each in ("branch", "weights_of"))
-    return _Written(name, op, quantities, keys.get("name", node), key, shape, branch, weights_of)
+    return _LayerEntry(name, op, quantities, keys.get("name", node), key, shape, branch, weights_of)
 
 
 def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
@@ -133,11 +148,11 @@ def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str,
         reader.mistake(node, f"{key}.flop", "is missing; a layer needs flop, or forward_s and backward_s")
 
 
-def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
-    """Return the layers, with what follows from the rest where it is not given."""
+def _layers(layers: Sequence[_LayerEntry]) -> tuple[Layer, ...]:
+    """Return the layers, with defaults where a value is not given."""
     parameters = [round(layer.given("parameter_bytes") / BYTES_PER_ELEMENT) for layer in layers]
     outputs = [layer.given("activation_bytes") / BYTES_PER_ELEMENT for layer in layers]
-    inputs = passed_on(outputs)
+    inputs = default_inputs(outputs)
     trained_below = [0, *accumulate(parameters)]
     made = []
     for index, layer in enumerate(layers):
@@ -164,8 +179,10 @@ def _layers(layers: Sequence[_Written]) -> tuple[Layer, ...]:
     return tuple(made)
 
 
-def _given_time(layer: Layer, written: _Written) -> LayerTime | None:
-    """Return the file's times of a layer, the backward one split as its FLOP are; without FLOP it goes to data."""
+def _given_time(layer: Layer, written: _LayerEntry) -> LayerTime | None:
+    """Return the file's times of a layer; the backward time is split in proportion to FLOP, without FLOP it goes to
+    data.
+    """
     if written.quantities["forward_s"] is None:
         return None
     backward_s = written.given("backward_s")
@@ -186,7 +203,7 @@ class _Reader:
         self.mistakes.append(node.place.mistake(message, key or None, got, allowed))
 
     def mapping(self, node: Node, key: str, known: Sequence[str], required: Iterable[str]) -> dict[str, Node]:
-        """Return the nodes of a map by key, without those that say null; say what is unknown or missing."""
+        """Return the nodes of a map by key, without those that are null; report unknown and missing keys."""
         if not isinstance(node.value, dict):
             self.mistake(node, key, f"expected a map of {', '.join(known)}", allowed=", ".join(known))
             return {}
@@ -202,7 +219,7 @@ class _Reader:
         return found
 
     def sequence(self, node: Node | None, key: str) -> Sequence[Node]:
-        """Return the nodes of a list that has at least one."""
+        """Return the nodes of a non-empty list."""
         if node is None:
             return ()
         if isinstance(node.value, list) and node.value:
@@ -212,7 +229,7 @@ class _Reader:
         return ()
 
     def text(self, node: Node | None, key: str) -> str:
-        """Return a scalar as it is written; empty where it is not given."""
+        """Return a scalar as written; empty if not given."""
         if node is None:
             return ""
         if isinstance(node.value, str) and node.value.strip():
@@ -221,7 +238,7 @@ class _Reader:
         return ""
 
     def operation(self, node: Node | None, key: str, is_estimated: bool) -> str:
-        """Return what a layer does; where a kernel's time is estimated from it, one of those that are known."""
+        """Return a layer's operation; it must be a known one where a kernel's time is estimated from it."""
         op = self.text(node, key) or DEFAULT_OP
         if node is not None and is_estimated and op not in KNOWN_OPS:
             message = str(unknown_name("operation with FLOP or a shape", op, KNOWN_OPS))
@@ -247,7 +264,7 @@ class _Reader:
         return value
 
     def share(self, node: Node | None, key: str) -> float:
-        """Return a number above 0 and at most 1; 1 where it is not given."""
+        """Return a number above 0 and at most 1; 1 if not given."""
         if node is None:
             return 1.0
         text = node.value if isinstance(node.value, str) else "a list or a map"
@@ -261,11 +278,11 @@ class _Reader:
         return value
 
     def shape(self, node: Node | None, key: str, op: str) -> Mapping[str, int]:
-        """Return the sizes of a kernel, whole numbers: all that its operation has, and free ones that are there."""
+        """Return the sizes of a kernel, whole numbers: the required keys of its operation, and given optional ones."""
         if node is None:
             return {}
         required = shape_keys(op)
-        known = (*required, *FREE_SHAPE_KEYS.get(op, ()))
+        known = (*required, *OPTIONAL_SHAPE_KEYS.get(op, ()))
         found = self.mapping(node, key, known, required)
         sizes = {name: self._size(found[name], f"{key}.{name}") for name in known if name in found}
         if sizes.get("flash", 2) not in FLASH:
@@ -291,13 +308,13 @@ class _Reader:
             self.mistake(node, key, wrong.message, wrong.got, wrong.allowed)
             return None
 
-    def refuse_unknown_weights(self, layers: Sequence[_Written]) -> None:
-        """Refuse weights of a layer that has none, or is not above; and of a layer that has its own."""
+    def refuse_unknown_weights(self, layers: Sequence[_LayerEntry]) -> None:
+        """Refuse `weights_of` a layer without parameters, or one not above; and in a layer with its own parameters."""
         owners: set[str] = set()
         for layer in layers:
             place, key = layer.name_node, f"{layer.key}.weights_of"
             if layer.weights_of and layer.given("parameter_bytes"):
-                message = f"'{layer.name}' has parameters of its own; leave parameter_bytes out, or weights_of"
+                message = f"'{layer.name}' has its own parameters; remove parameter_bytes or weights_of"
                 self.mistake(place, key, message, layer.weights_of, "of a layer without parameter_bytes")
             elif layer.weights_of and layer.weights_of not in owners:
                 message = f"no layer above with parameters is called '{layer.weights_of}'"
@@ -305,11 +322,11 @@ class _Reader:
             if layer.given("parameter_bytes"):
                 owners.add(layer.name)
 
-    def refuse_repeated(self, layers: Iterable[_Written]) -> None:
+    def refuse_repeated(self, layers: Iterable[_LayerEntry]) -> None:
         """Refuse two layers of one name."""
         seen: set[str] = set()
         for layer in layers:
             if layer.name and layer.name in seen:
-                message = f"another layer is called '{layer.name}' already; names differ"
-                self.mistake(layer.name_node, f"{layer.key}.name", message, layer.name, "a name of its own")
+                message = f"another layer is already called '{layer.name}'; names must be unique"
+                self.mistake(layer.name_node, f"{layer.key}.name", message, layer.name, "a unique name")
             seen.add(layer.name)

@@ -1,7 +1,7 @@
-"""Writes a model as a workload file, such that reading it gives the same layers.
+"""Writes a model as a workload file; reading the file gives the same layers.
 
-The text is written line by line, and not by a YAML library: a layer is a line, and a model of a thousand layers
-takes no time.
+The text is written line by line, and not by a YAML library, for speed: a layer is a line, and a model may have a
+thousand layers.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from clustersim.errors import InputError
 from clustersim.model.layer import Layer, Model
+from clustersim.model.layer_schema import backward_flop, default_inputs
 from clustersim.model.workload_file import BYTES_PER_ELEMENT, DEFAULT_OP
-from clustersim.model.written_layer import backward_flop, passed_on
 from clustersim.reading import LIMITS
 from clustersim.results.files import write_atomically
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./()-]+)*")
-_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # which YAML takes for something else
+_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # YAML reads these as other types
 
 
 def workload_text(model: Model) -> str:
-    """Return a workload file; what a reader takes for granted is left out.
+    """Return a workload file; values equal to their defaults are omitted.
 
     >>> layer = Layer("fc", "fully-connected", 8.0, 0.0, 8.0, 4, 2.0, 2.0)
     >>> print(workload_text(Model("net", "net", (layer,))).splitlines()[-1])
@@ -33,7 +33,7 @@ def workload_text(model: Model) -> str:
     lines = [f"{key}: {_scalar(value)}" for key, value in head.items() if value]
     if model.weight_share != 1:
         lines.append(f"weight_share: {_number(model.weight_share)}")
-    read = passed_on([layer.output_elements for layer in model.layers])
+    read = default_inputs([layer.output_elements for layer in model.layers])
     trained = [0, *accumulate(layer.num_parameters for layer in model.layers)]
     rows = [
         _row(layer, read[index], backward_flop(layer.flop, layer.num_parameters > 0, trained[index] > 0))
@@ -43,7 +43,7 @@ def workload_text(model: Model) -> str:
 
 
 def write_workload_file(model: Model, path: str | Path) -> Path:
-    """Write a workload file whole or not at all; it ends in `.yaml`, by which a scenario knows it."""
+    """Write a workload file atomically; it must end in `.yaml`, by which a scenario recognizes it."""
     if Path(path).suffix not in (".yaml", ".yml"):
         raise InputError(
             f"a workload file ends in .yaml (got '{path}')", got=str(path), allowed="a name that ends in .yaml"
@@ -52,8 +52,8 @@ def write_workload_file(model: Model, path: str | Path) -> Path:
     if len(text.encode()) > LIMITS.num_bytes:
         most = f"{LIMITS.num_bytes / 2**20:g} MiB"
         raise InputError(
-            f"{len(model.layers):,} layers make a file of {len(text) / 1e6:.1f} MB, and at most {most} are read; "
-            "import the model without loops that are written out, or fewer of its layers",
+            f"{len(model.layers):,} layers make a file of {len(text) / 1e6:.1f} MB; the limit is {most}. "
+            "Import the model without unrolled loops, or fewer of its layers",
             got=f"{len(model.layers):,} layers",
             allowed=most,
         )
@@ -101,6 +101,6 @@ def _number(value: float) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return a text as YAML has it, in quotes where it could be taken for something else."""
+    """Return a text as YAML, in quotes where YAML would read it as another type."""
     plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
     return text if plain else json.dumps(text, ensure_ascii=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clustersim.kernels.programs.launches import num_tensors
+from clustersim.kernels.programs.blocking_launches import num_tensors
 from clustersim.model import Layer
 from clustersim.parallelism.exchange import GradientExchange
 from clustersim.parallelism.experts import EXPERT_REPLICAS

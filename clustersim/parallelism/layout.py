@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.memory import SLACK
-from clustersim.kernels.programs.launches import COLLECTIVE_S, WAITED_S
+from clustersim.kernels.programs.blocking_launches import COLLECTIVE_S, LAUNCH_WAIT_S
 from clustersim.model import PRECISIONS, LayerTime, Model, Workload
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.compile import compile_stage
@@ -200,7 +200,7 @@ def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
         kernels=_gradient_kernels(layout, grid, training),
         sums_cast=layout.gradient_kernels in SUMS_CAST,
         sums_norms=layout.gradient_kernels == MEGATRON_LLAMA and layout.sequence_parallel and grid.tensor > 1,
-        waits=waits_of(layout.gradient_kernels, WAITED_S if whole.launch == "blocking" else 0.0),
+        waits=waits_of(layout.gradient_kernels, LAUNCH_WAIT_S if whole.launch == "blocking" else 0.0),
         mask_s=mask_seconds(whole.model.layers) if layout.masks == "host" else 0.0,
         issued_s=COLLECTIVE_S if whole.launch == "blocking" else 0.0,
         num_passes=layout.num_passes,

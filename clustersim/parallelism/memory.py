@@ -23,7 +23,7 @@ from math import prod
 from typing import NamedTuple
 
 from clustersim.kernels import OptimizerSpec
-from clustersim.kernels.memo import once
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.memory import (
     CONTEXT_BYTES,
     LOSS_BYTES,
@@ -32,7 +32,7 @@ from clustersim.kernels.memory import (
     WORKSPACE_BYTES,
     entry_bytes,
     kept_bytes,
-    numbers_of,
+    layer_precision,
     passing_bytes,
     weight_copy_bytes,
     written_bytes,
@@ -94,7 +94,7 @@ class MemoryRules:
     """How a rank trains: samples of a micro-batch, formats, optimizer, and its share of what replicas shard.
 
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are stored at once.
-    `casts_all` says that a model is cast as a whole (`numbers_of`), `from_fp32` that gathered weights are copies of
+    `casts_all` says that a model is cast whole (`layer_precision`), `from_fp32` that gathered weights are copies of
     fp32 shards, cast for the gather (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the backward pass
     of the loss (`loss_peak_bytes`), and `buffers` are communication buffers. With `offload` the optimizer state is in
     host memory, with `offload_activations` so are stored activations; `most_gradients` is the number of parameters with
@@ -200,7 +200,7 @@ def part_activations(part: PartInMemory, rules: MemoryRules) -> PartActivations:
     return _activations(part.pieces, part.blocks, part.recomputes, rules.numbers)
 
 
-@once(64)
+@cached_by_identity(64)
 def _activations(
     pieces: Sequence[Piece], blocks: Sequence[int], recomputes: Sequence[bool], numbers: Numbers
 ) -> PartActivations:
@@ -238,7 +238,7 @@ def _passing(
     written = [
         numbers.loss_bytes / 2 if layer.op == "loss" else size
         for layer, size in zip(
-            model.layers, written_bytes(model, numbers_of(numbers.precision, numbers.casts_all)), strict=True
+            model.layers, written_bytes(model, layer_precision(numbers.precision, numbers.casts_all)), strict=True
         )
     ]
     passing = passing_bytes(model.layers, written, kept)
@@ -360,7 +360,7 @@ def _with_own_matrix(layer: Layer) -> Layer:
     return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 
 
-@once(64)
+@cached_by_identity(64)
 def _with_gathers(pieces: Sequence[Piece]) -> tuple[Model, tuple[int, ...]]:
     """Return the layers, with gathered inputs as separate layers, and the index of the piece of each.
 

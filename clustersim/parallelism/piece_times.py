@@ -8,7 +8,7 @@ from dataclasses import replace
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.layer_times import OPERATOR_S, Library
-from clustersim.kernels.programs.launches import with_waits
+from clustersim.kernels.programs.blocking_launches import with_launch_waits
 from clustersim.model import Layer, LayerTime, Workload
 from clustersim.model.precision import precision_on
 from clustersim.parallelism.pieces import Piece
@@ -27,8 +27,8 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
         return whole.layers
     if whole.launch == "blocking":
-        alone = replace(whole, layers=with_waits(whole.layers, library, -1), launch="queued")
-        return with_waits(_divided(alone, pieces, library, 0.0), library)
+        alone = replace(whole, layers=with_launch_waits(whole.layers, library, -1), launch="queued")
+        return with_launch_waits(_divided(alone, pieces, library, 0.0), library)
     return _divided(whole, pieces, library, OPERATOR_S)
 
 

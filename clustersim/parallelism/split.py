@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
-from clustersim.kernels.memo import once
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model import Layer, Model
 from clustersim.parallelism.pieces import (
     Calls,
@@ -80,7 +80,7 @@ def split_model(
         ) from None
 
 
-@once(32)
+@cached_by_identity(32)
 def _split(model: Model, degree: int, activation_bytes: float, sequence_parallel: bool) -> tuple[Piece, ...]:
     if degree < 1:
         raise InputError(

@@ -1,6 +1,6 @@
-"""The profiler: what every layer of a model takes on the device at hand, measured.
+"""The profiler: measures the time of every layer of a model on a device.
 
-Standard library and torch only, and nothing of the other rooms: `pack` writes this room into one file that runs on a
-node where nothing but torch is installed. torch is loaded when something is measured. Reading a profile
-for a forecast is `clustersim.kernels`'s business.
+Standard library and torch only, and no other package of clustersim: `pack` writes this package into one file that runs
+on a node where only torch is installed. torch is imported when a measurement starts. Reading a profile
+for a forecast is in `clustersim.kernels`.
 """

@@ -1,4 +1,4 @@
-"""What is to be measured: a model on a device, at which batches, precisions and layouts."""
+"""The plan of a measurement: a model on a device, with its batches, precisions and layouts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
-from clustersim.profiling.trouble import ProfilingError
+from clustersim.profiling.errors import ProfilingError
 
 PRECISIONS = ("fp32", "tf32", "amp-bf16", "amp-fp16")
 LAYOUTS = ("nchw", "nhwc")
@@ -21,7 +21,7 @@ MAX_BATCH = 2**24
 
 
 class Point(NamedTuple):
-    """One precision, layout and batch: what a profile has whole or not at all."""
+    """One precision, layout and batch: a profile has it complete or not at all."""
 
     precision: str
     layout: str
@@ -34,9 +34,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that decides which numbers come out.
+    """All settings that determine the measured values.
 
-    At batches of `checks` whole iterations are timed and no layers: points to check forecasts with. Everything is
+    At batches of `checks` only whole iterations are timed and no layers: points to check forecasts with. Everything is
     measured in each of `rounds`.
     """
 
@@ -52,35 +52,35 @@ class Campaign:
     rounds: int = 1
 
     def points(self) -> Iterator[Point]:
-        """Yield the points in the order in which they are measured: small batches first."""
+        """Yield the points in the order of measurement: small batches first."""
         for precision, layout in product(self.precisions, self.layouts):
             for batch in sorted({*self.batches, *self.checks}):
                 yield Point(precision, layout, batch)
 
 
 def parse_batches(text: str, option: str = "--batch") -> tuple[int, ...]:
-    """Return batches: numbers with commas, `N..M` doubling from N to M, `...` going on as the numbers before it do.
+    """Return batches: numbers with commas, `N..M` doubling from N to M, `...` continuing the numbers before it.
 
     >>> parse_batches("1,2,4,...,32"), parse_batches("8..64"), parse_batches("10,20,...,50")
     ((1, 2, 4, 8, 16, 32), (8, 16, 32, 64), (10, 20, 30, 40, 50))
     """
-    said = f"{option} {text}"
+    argument = f"{option} {text}"
     batches: list[int] = []
     parts = [part.strip() for part in text.split(",")]
     for index, part in enumerate(parts):
         first, dots, last = part.partition("..")
         if part == "...":
-            end = _batch(parts[index + 1], said) if index + 1 < len(parts) else 0
-            batches += _going_on(batches, end, said)
+            end = _batch(parts[index + 1], argument) if index + 1 < len(parts) else 0
+            batches += _continuation(batches, end, argument)
         elif dots:
-            batches += _doubling(_batch(first, said), _batch(last, said))
+            batches += _doublings(_batch(first, argument), _batch(last, argument))
         else:
-            batches.append(_batch(part, said))
+            batches.append(_batch(part, argument))
     return tuple(sorted(set(batches)))
 
 
 def parse_names(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of a list with commas, each of which must be known, in the order given.
+    """Return the names of a comma-separated list, all of which must be known, in the given order.
 
     >>> parse_names("layout", "nhwc, nchw", LAYOUTS)
     ('nhwc', 'nchw')
@@ -92,22 +92,22 @@ def parse_names(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]
     return names
 
 
-def _batch(part: str, said: str) -> int:
+def _batch(part: str, argument: str) -> int:
     if not re.fullmatch(r"\d{1,8}", part.strip()) or not 1 <= int(part) <= MAX_BATCH:
         raise ProfilingError(
-            f"'{part}' of {said} is no batch; write numbers from 1 to {MAX_BATCH}, such as 1,2,4 or 1..256 "
+            f"'{part}' of {argument} is not a batch; write numbers from 1 to {MAX_BATCH}, such as 1,2,4 or 1..256 "
             "(which doubles) or 1,2,4,...,256"
         )
     return int(part)
 
 
-def _doubling(first: int, last: int) -> list[int]:
+def _doublings(first: int, last: int) -> list[int]:
     return [first * 2**power for power in range(MAX_BATCH.bit_length()) if first * 2**power <= last]
 
 
-def _going_on(before: Sequence[int], end: int, said: str) -> list[int]:
-    """Return what stands between the numbers before `...` and the one after it: by their factor if that leads to
-    it, else by their step.
+def _continuation(before: Sequence[int], end: int, argument: str) -> list[int]:
+    """Return the numbers between those before `...` and the one after it: by their factor if that reaches
+    it, otherwise by their difference.
     """
     if len(before) > 1 and before[-2] < before[-1] < end:
         step = before[-1] - before[-2]
@@ -116,7 +116,7 @@ def _going_on(before: Sequence[int], end: int, said: str) -> list[int]:
             if found[-1] == end:
                 return found[1:-1]
     raise ProfilingError(
-        f"'...' of {said} goes on from two numbers by their factor or their step to the number after it, "
+        f"'...' of {argument} continues two numbers by their factor or their difference up to the number after it, "
         "as in 1,2,...,64"
     )
 

@@ -12,18 +12,18 @@ import torch
 
 from clustersim.profiling.timer import Call, Timer
 
-_LAUNCHES = 8  # so few that the queue of launches, about a thousand long, does not fill
+_LAUNCHES = 8  # few enough not to fill the launch queue, which has about a thousand entries
 _LAUNCH_SAMPLES = 5
-_HELD_UP = 0.5  # of a call's time; where launching takes more, the device may have waited for it
+_LAUNCH_BOUND_SHARE = 0.5  # of a call's time; if launching takes more, the device may have waited for it
 
 
 class CudaTimer(Timer):
-    """Times calls with events on one stream; everything that is timed must be launched on that stream."""
+    """Times calls with events on one stream; all timed work must be launched on that stream."""
 
     def __init__(self, budget_s: float, stream: torch.cuda.Stream):
         super().__init__(budget_s)
         self.stream = stream
-        self.launched_s = 0.0  # what the host took to launch the last call
+        self.launch_s = 0.0  # host time to launch the last call
 
     def once(self, play: Call) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -31,19 +31,19 @@ class CudaTimer(Timer):
         start.record(self.stream)
         play()
         end.record(self.stream)
-        self.launched_s = time.perf_counter() - begin_s
+        self.launch_s = time.perf_counter() - begin_s
         end.synchronize()
         return float(start.elapsed_time(end)) / 1e3
 
-    def is_held_up(self, estimate_s: float) -> bool:
-        """Many kernels of one call, as of an optimizer, may be held up by launching, however long they take in all."""
-        return super().is_held_up(estimate_s) or self.launched_s > _HELD_UP * estimate_s
+    def is_launch_bound(self, estimate_s: float) -> bool:
+        """Many kernels of one call, such as an optimizer's, may be bound by launches even if they take long."""
+        return super().is_launch_bound(estimate_s) or self.launch_s > _LAUNCH_BOUND_SHARE * estimate_s
 
     def graph(self, play: Call) -> Call | None:
-        """Capture a call; what cannot be captured, because it waits for the GPU, is None.
+        """Capture a call as a CUDA graph; return None where it cannot be captured because it waits for the GPU.
 
-        The stream is not the default one, as capturing asks for. torch.cuda.graph would collect garbage and
-        empty the cache each time, which takes longer than a measurement; so nothing is collected during a capture.
+        The stream is not the default one, as capturing requires. torch.cuda.graph would collect garbage and
+        empty the cache each time, which takes longer than a measurement; so garbage collection is off during a capture.
         """
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
@@ -74,7 +74,7 @@ class CudaTimer(Timer):
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keep Python from freeing what belongs to the device, which would spoil a capture."""
+    """Disable garbage collection, because freeing device memory would invalidate a capture."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -85,9 +85,9 @@ def _uncollected() -> Iterator[None]:
 
 
 def _renew_generators() -> None:
-    """Give random numbers a state of their own again; a spoilt capture leaves them where no dropout can draw any.
+    """Give random number generators a new state; an invalid capture leaves them unusable for dropout.
 
-    Without it everything that draws fails from then on ("Offset increment outside graph capture").
+    Without it all random draws fail from then on ("Offset increment outside graph capture").
     """
     for generator in torch.cuda.default_generators:
         if hasattr(generator, "graphsafe_set_state"):

@@ -1,4 +1,4 @@
-"""The device that is profiled: found or refused, described, and its clocks."""
+"""The device that is profiled: lookup, description and clocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from clustersim.profiling.trouble import ProfilingError
+from clustersim.profiling.errors import ProfilingError
 
 _CLOCKS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw")
 _FACTS = ("driver_version", "clocks.max.sm", "clocks.max.mem")
@@ -23,7 +23,7 @@ _MMAP_MAX, _TRIM_THRESHOLD = -4, -1  # of glibc's malloc.h
 
 @dataclass(frozen=True)
 class Device:
-    """A device, what identifies it, and the size of its last cache."""
+    """A device, its identification, and the size of its last-level cache."""
 
     torch: torch.device
     record: dict[str, Any]
@@ -34,7 +34,7 @@ class Device:
         return bool(self.torch.type == "cuda")
 
     def clocks(self) -> dict[str, float] | None:
-        """Return clocks, temperature and power now, in MHz, degrees Celsius and watts; None where nobody knows."""
+        """Return current clocks, temperature and power, in MHz, degrees Celsius and watts; None where not available."""
         if not self.is_cuda:
             return _cpu_clocks()
         values = _nvidia_smi(self.torch, _CLOCKS)
@@ -46,7 +46,7 @@ class Device:
 
 
 def open_device(name: str) -> Device:
-    """Return the device of a name such as `cpu`, `cuda` or `cuda:1`; one that is not there is refused."""
+    """Return the device of a name such as `cpu`, `cuda` or `cuda:1`; a missing device is refused."""
     match = re.fullmatch(r"cpu|cuda(?::(\d+))?", name)
     if match is None:
         raise ProfilingError(f"no device is called '{name}' (known: cpu, cuda, cuda:1 and so on)")
@@ -64,18 +64,19 @@ def open_device(name: str) -> Device:
 
 
 def keep_memory() -> bool:
-    """Let this process keep memory that tensors no longer need, as CUDA's allocator does; False where that cannot be.
+    """Let this process keep memory that tensors no longer need, like CUDA's allocator; False where that is not
+    possible.
 
-    The C library hands a large tensor back to the system and gets the next one page by page, each set to zero first:
-    where pages are slow to come, as on virtual machines, that takes longer than the layers, and more or less of it
-    depending on what else was allocated. The settings are those of glibc's `mallopt` (M_MMAP_MAX, M_TRIM_THRESHOLD).
+    By default the C library returns the memory of a large tensor to the system and gets new memory page by page, each
+    zeroed first. Where page faults are slow, as on virtual machines, that takes longer than the layers, and the time
+    depends on what else was allocated. The settings are those of glibc's `mallopt` (M_MMAP_MAX, M_TRIM_THRESHOLD).
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     return mallopt is not None and all(mallopt(*setting) == 1 for setting in ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, -1)))
 
 
 def software() -> dict[str, Any]:
-    """Return versions of everything that has a say in kernels."""
+    """Return the versions of all software that affects kernels."""
     return {
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
@@ -143,7 +144,7 @@ def _text(path: str) -> str:
 
 
 def _nvidia_smi(device: torch.device, fields: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return what nvidia-smi says about a device; None where it is not installed or does not know."""
+    """Return nvidia-smi's values for a device; None where it is not installed or has no values."""
     which = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     selected = f"GPU-{which}" if which is not None else str(device.index)
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", "-i", selected]

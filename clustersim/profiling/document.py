@@ -1,4 +1,4 @@
-"""The profile as it is written: `clustersim.profile/1`, rounded, and whole or not at all."""
+"""The profile as written: `clustersim.profile/1`, rounded, written atomically."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 SCHEMA = "clustersim.profile/1"
 TOOL_VERSION = "2"
 _DIGITS = 4
-_ONLY = " only"  # a ledger's key of a point measured as a whole ends so, until its layers are measured too
-_NOT_THE_SAME = ("name", "also")
+_WHOLE_ONLY = " only"  # suffix of a ledger key of a point with only whole iterations, until its layers are measured too
+_IGNORED_KEYS = ("name", "also")
 
 
 def file_stem(model: str, device: str, autotuned: bool) -> str:
-    """Return what the files of a profile are called.
+    """Return the stem of a profile's file names.
 
     >>> file_stem("resnet50", "NVIDIA H200", autotuned=False)
     'resnet50-nvidia-h200-no-autotune'
@@ -27,10 +27,10 @@ def file_stem(model: str, device: str, autotuned: bool) -> str:
     return f"{model}-{slug}{'' if autotuned else '-no-autotune'}"
 
 
-def in_round(key: str, number: int) -> str:
-    """Return a measurement's key in the ledger, in a round of its own where it is not the first.
+def round_key(key: str, number: int) -> str:
+    """Return a measurement's key in the ledger, with a prefix for rounds after the first.
 
-    >>> in_round("node", 1), in_round("node", 2)
+    >>> round_key("node", 1), round_key("node", 2)
     ('node', 'round 2: node')
     """
     return key if number == 1 else f"round {number}: {key}"
@@ -39,21 +39,21 @@ def in_round(key: str, number: int) -> str:
 def assemble(
     identity: Mapping[str, Any], measured: Mapping[str, Any], skipped: Sequence[Mapping[str, Any]], compact: bool
 ) -> dict[str, Any]:
-    """Return the profile of what has been measured: every point that is whole.
+    """Return the profile of all measurements: every complete point.
 
-    `compact` writes one row for layers of one shape, the others' names under `also`. A point measured as a whole only
-    has no rows of layers. What was measured in several rounds is averaged (`over_rounds`).
+    `compact` writes one row for layers of one shape, with the others' names under `also`. A point with only whole
+    iterations has no rows of layers. Measurements of several rounds are averaged (`average_of_rounds`).
     """
     by_key: dict[str, list[Any]] = {}
     for key, value in measured.items():
         by_key.setdefault(re.sub(r"^round \d+: ", "", key), []).append(value)
-    measured = {key: over_rounds(values) for key, values in by_key.items()}
+    measured = {key: average_of_rounds(values) for key, values in by_key.items()}
     layers: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
     for key, entry in measured.items():
         if not (isinstance(entry, dict) and "whole" in entry):
             continue
-        if key.endswith(_ONLY) and key.removesuffix(_ONLY) in measured:
+        if key.endswith(_WHOLE_ONLY) and key.removesuffix(_WHOLE_ONLY) in measured:
             continue
         point = dict(entry["point"])
         point_rows = [_row(layer, point, measured[layer["key"]]) for layer in entry["layers"]]
@@ -76,23 +76,23 @@ def assemble(
     )
 
 
-def over_rounds(values: Sequence[Any]) -> Any:
-    """Return the middle of what rounds found: of numbers the mean without the lowest and the highest quarter.
+def average_of_rounds(values: Sequence[Any]) -> Any:
+    """Return the average over rounds: of numbers the mean without the lowest and the highest quarter.
 
-    A mean, not a median: means of layers add up to the mean of their sum, however the machine's speed changes between
-    rounds. Numbers of samples add up; everything else is that of the first round, which may have more.
+    A mean, not a median: means of layers add up to the mean of their sum, even if the machine's speed changes between
+    rounds. Numbers of samples are added; everything else is from the first round, which may have more.
 
-    >>> over_rounds([{"a_s": 1.0, "samples": 5, "op": "x"}, {"a_s": 2.0, "samples": 5, "op": "x"}])
+    >>> average_of_rounds([{"a_s": 1.0, "samples": 5, "op": "x"}, {"a_s": 2.0, "samples": 5, "op": "x"}])
     {'a_s': 1.5, 'samples': 10, 'op': 'x'}
     """
     first = values[0]
     if len(values) == 1 or isinstance(first, str):
         return first
     if isinstance(first, Mapping):
-        found = {key: over_rounds([value[key] for value in values if key in value]) for key in first}
+        found = {key: average_of_rounds([value[key] for value in values if key in value]) for key in first}
         return found | ({"samples": sum(value["samples"] for value in values)} if "samples" in first else {})
     if isinstance(first, list | tuple):
-        return [over_rounds(each) for each in zip(*values, strict=True)]
+        return [average_of_rounds(each) for each in zip(*values, strict=True)]
     if isinstance(first, float) and all(isinstance(value, float) for value in values):
         drop = len(values) // 4
         return fmean(sorted(values)[drop : len(values) - drop])
@@ -100,14 +100,14 @@ def over_rounds(values: Sequence[Any]) -> Any:
 
 
 def merged(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row for all rows that differ in their names only.
+    """Return one row for all rows that differ only in their names.
 
     >>> merged([{"name": "a", "x": 1}, {"name": "b", "x": 1}, {"name": "c", "x": 2}])
     [{'name': 'a', 'x': 1, 'also': ['b']}, {'name': 'c', 'x': 2}]
     """
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
-        key = json.dumps({name: value for name, value in row.items() if name not in _NOT_THE_SAME}, sort_keys=True)
+        key = json.dumps({name: value for name, value in row.items() if name not in _IGNORED_KEYS}, sort_keys=True)
         if key in found and "fused" not in row:
             found[key].setdefault("also", []).append(row["name"])
         else:
@@ -116,7 +116,7 @@ def merged(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def rounded(value: Any) -> Any:
-    """Return a document with its numbers at four significant digits.
+    """Return a document with its numbers rounded to four significant digits.
 
     >>> rounded({"forward_s": 0.000123456, "batch": 8})
     {'forward_s': 0.0001235, 'batch': 8}
@@ -131,7 +131,7 @@ def rounded(value: Any) -> Any:
 
 
 def write_document(document: Mapping[str, Any], path: Path) -> None:
-    """Write a profile, a row a line, so that a reader never sees half of it."""
+    """Write a profile atomically, one row per line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part{os.getpid()}")
     try:
@@ -142,7 +142,7 @@ def write_document(document: Mapping[str, Any], path: Path) -> None:
 
 
 def to_text(document: Mapping[str, Any]) -> str:
-    """Return a profile as JSON in which every layer has a line.
+    """Return a profile as JSON with one layer per line.
 
     >>> print(to_text({"schema": "s", "layers": [{"name": "a"}, {"name": "b"}]}), end="")
     {
@@ -170,7 +170,7 @@ def _row(layer: Mapping[str, Any], point: Mapping[str, Any], times: Mapping[str,
 
 
 def _sum_of_layers(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Return what the layers of a point add up to on the device, and on the host that launches them."""
+    """Return the sum of a point's layer times on the device, and of their launch times on the host."""
     found = {"forward_s": 0.0, "backward_s": 0.0, "host_forward_s": 0.0, "host_backward_s": 0.0}
     launched = True
     for row in rows:

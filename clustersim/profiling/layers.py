@@ -1,4 +1,4 @@
-"""Which layers a model has at one batch and precision: the tensors that each really gets."""
+"""The layers of a model at one batch and precision: shapes, types and strides of their tensors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NUM_RANDOM = 2**16
 
 @dataclass(frozen=True)
 class Signature:
-    """A tensor without its numbers. `sample` has them where they mean something: words, labels, and what a processor's
-    pooling compares, whose branches it guesses better in feature maps than in noise.
+    """A tensor without its numbers. `sample` has the numbers where they matter: words, labels, and the input of pooling
+    on a processor, where branch prediction works better on feature maps than on noise.
     """
 
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class Signature:
         return f"{self.shape}{self.stride}{self.dtype}{self.needs_gradient}"
 
     def tensor(self, device: torch.device) -> Tensor:
-        """Return a tensor like it, of random numbers."""
+        """Return a similar tensor of random numbers."""
         if self.sample is not None:
             return self.sample.clone()
         empty = torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=device)
@@ -54,7 +54,7 @@ class Signature:
 
 
 def _filled(x: Tensor) -> Tensor:
-    """Fill a tensor with some random numbers over and over: a processor draws new ones slower than it runs layers."""
+    """Fill a tensor by repeating a block of random numbers: on a processor, new ones take longer than layers."""
     flat = x.as_strided((x.untyped_storage().nbytes() // x.element_size(),), (1,))
     for part in flat.split(_NUM_RANDOM):
         part.copy_(_random(x.dtype)[: part.numel()])
@@ -68,7 +68,7 @@ def _random(dtype: torch.dtype) -> Tensor:
 
 @dataclass(frozen=True)
 class TracedLayer:
-    """A layer with what goes in and comes out; `num_uses` layers read its output."""
+    """A layer with its inputs and output; `num_uses` layers read its output."""
 
     layer: Layer
     inputs: tuple[Signature, ...]
@@ -77,7 +77,7 @@ class TracedLayer:
 
     @property
     def key(self) -> str:
-        """What layers that take the same time have in common."""
+        """Common key of layers that take the same time."""
         signatures = " ".join(x.text for x in (*self.inputs, self.output))
         return f"{self.layer.op} {self.layer.module} {signatures} x{self.num_uses}"
 
@@ -88,7 +88,7 @@ class TracedLayer:
         return sum(x.num_bytes for x in (*self.inputs, self.output)) + parameters
 
     def shape(self) -> dict[str, Any]:
-        """Return its sizes, as a profile writes them."""
+        """Return its sizes, in the form of a profile."""
         found: dict[str, Any] = {"input": list(self.inputs[0].shape), "output": list(self.output.shape)}
         module = self.layer.module
         if isinstance(module, nn.Conv2d):
@@ -98,7 +98,7 @@ class TracedLayer:
 
 
 def trace_layers(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> tuple[TracedLayer, ...]:
-    """Run a model forward once and return its layers, with the shapes, types and strides that tensors had."""
+    """Run a model forward once and return its layers, with the shapes, types and strides of their tensors."""
     inputs: dict[int, tuple[Signature, ...]] = {}
     outputs: dict[int, Signature] = {}
     with _hooks(graph, inputs, outputs), autocast(precision, batch[0].device):

@@ -1,4 +1,4 @@
-"""What has been measured so far, one line each, so that an interrupted campaign goes on where it stopped."""
+"""The log of measurements so far, one line each, from which an interrupted campaign resumes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clustersim.profiling.trouble import ProfilingError
+from clustersim.profiling.errors import ProfilingError
 
 SCHEMA = "clustersim.profile-ledger/1"
 
@@ -16,8 +16,8 @@ SCHEMA = "clustersim.profile-ledger/1"
 class Ledger:
     """Values by key, on disk as soon as they are recorded.
 
-    The first line says on what they were measured (`identity`); a ledger of something else is refused. A last line
-    that was cut off, by a power cut or a full disk, is dropped.
+    The first line identifies the model, device and software (`identity`); a ledger with another identity is refused. An
+    incomplete last line, after a power failure or with a full disk, is dropped.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]):
@@ -40,7 +40,7 @@ class Ledger:
         return self.values[key]
 
     def record(self, key: str, value: Any) -> None:
-        """Keep a value; it is on disk when this returns."""
+        """Store a value; it is on disk when this returns."""
         self._append({"key": key, "value": value})
         self.values[key] = value
 
@@ -53,25 +53,25 @@ class Ledger:
     def _check(self, line: str, header: Mapping[str, Any]) -> None:
         found = _parsed(line)
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-            raise ProfilingError(f"{self.path} is no ledger of a profile; name another folder")
+            raise ProfilingError(f"{self.path} is not a ledger of a profile; choose another folder")
         before, now = found.get("identity", {}), header["identity"]
         different = [key for key in now if before.get(key) != now[key]]
         if different:
             key = different[0]
             raise ProfilingError(
                 f"{self.path} was measured with {key} = {before.get(key)!r}, and this is {now[key]!r}; the two are "
-                "never mixed: name another folder, or remove that file and the profile beside it"
+                "never mixed: choose another folder, or remove that file and its profile"
             )
 
     def _take(self, line: str, number: int) -> None:
         entry = _parsed(line)
         if not isinstance(entry, dict) or not {"key", "value"} <= entry.keys():
-            raise ProfilingError(f"{self.path}:{number}: this line is damaged; remove it, and it is measured again")
+            raise ProfilingError(f"{self.path}:{number}: this line is damaged; remove it to measure it again")
         self.values[entry["key"]] = entry["value"]
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Return the lines that end, having cut off what follows the last of them."""
+    """Return the complete lines, and truncate the file after the last of them."""
     if not path.exists():
         return []
     data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The profiler's own command line, for a node that has torch and nothing else: `python profile_kernels.pyz MODEL`."""
+"""The profiler's own command line, for a node that has only torch: `python profile_kernels.pyz MODEL`."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.profiling.campaign import LAYOUTS, PRECISIONS, Campaign, parse_batches, parse_names
-from clustersim.profiling.trouble import ProfilingError
+from clustersim.profiling.errors import ProfilingError
 
-INTERRUPTED = "interrupted; what is measured is kept in {folder}: call again to go on"
-_TOLD_EVERY_S = 5.0
+INTERRUPTED = "interrupted; measurements are kept in {folder}: call again to resume"
+_PROGRESS_EVERY_S = 5.0
 
 
 def run_profile(campaign: Campaign, folder: Path, compact: bool = False) -> tuple[Path, dict[str, Any]]:
-    """Run a campaign; return the profile's file and the profile. Without torch, or any point, it is refused."""
+    """Run a campaign; return the profile's file and the profile. Without torch, or without any point, it is refused."""
     if find_spec("torch") is None:
         raise ProfilingError("the profiler measures with torch, which is not installed here: pip install torch")
-    from clustersim.profiling.models import MODELS, canonical, writer_of
+    from clustersim.profiling.models import MODELS, canonical, model_writer
 
     campaign = replace(campaign, model=canonical(campaign.model))
-    if writer_of(campaign.model) is None:
+    if model_writer(campaign.model) is None:
         parse_names("model", campaign.model, [*sorted(MODELS), "gpt-LAYERSxFEATURESxHEADS-seqTOKENS"])
     from clustersim.profiling.run import run_campaign
 
     progress = Progress()
     try:
-        path, document = run_campaign(campaign, folder, progress.tell, compact)
+        path, document = run_campaign(campaign, folder, progress.show, compact)
     except OSError as error:
         raise ProfilingError(f"cannot write to {folder}: {error.strerror}") from None
     finally:
         progress.clear()
     if not document["whole"]:
         reasons = "; ".join(f"{row['precision']} batch {row['batch']}: {row['reason']}" for row in document["skipped"])
-        raise ProfilingError(f"no point could be measured ({reasons}); what was measured is kept in {folder}")
+        raise ProfilingError(f"no point could be measured ({reasons}); measurements are kept in {folder}")
     return path, document
 
 
@@ -56,7 +56,7 @@ def make_campaign(
     check: str | None = None,
     rounds: int = 1,
 ) -> Campaign:
-    """Return the campaign that a command line asks for; what it does not understand is a `ProfilingError`."""
+    """Return the campaign of a command line; an invalid option is a `ProfilingError`."""
     for option, value in (("--kernel-ms", kernel_ms), ("--max-seconds", max_seconds)):
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise ProfilingError(f"{option} is a time above 0 (got {value:g})")
@@ -77,15 +77,15 @@ def make_campaign(
 
 
 class Progress:
-    """Tells on stderr what is being measured: every change on a terminal, now and then in a log."""
+    """Prints progress on stderr: every change on a terminal, every few seconds in a log."""
 
     def __init__(self) -> None:
         self.last_s = -math.inf
 
-    def tell(self, share: float, what: str) -> None:
+    def show(self, share: float, what: str) -> None:
         if sys.stderr.isatty():
             print(f"\r\x1b[K{share:4.0%} {what}"[:200], end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self.last_s > _TOLD_EVERY_S:
+        elif time.monotonic() - self.last_s > _PROGRESS_EVERY_S:
             self.last_s = time.monotonic()
             print(f"profiled {share:.0%} ({what})", file=sys.stderr, flush=True)
 
@@ -95,15 +95,15 @@ class Progress:
 
 
 def summary(document: dict[str, Any]) -> list[str]:
-    """Return what a campaign found, a line a point: the whole iteration beside the sum of its layers."""
+    """Return the results of a campaign, one line per point: the whole iteration and the sum of its layers."""
     lines = [f"{document['model']} on {document['device']['name']}"]
     for row in document["whole"]:
         lines.append(
             f"  {_point(row)}: {row['iteration_s'] * 1e3:.4g} ms an iteration "
-            f"({row['batch'] / row['iteration_s']:.4g} samples/s){_beside(row)}"
+            f"({row['batch'] / row['iteration_s']:.4g} samples/s){_sum_of_layers(row)}"
         )
     skipped = [f"  {_point(row)}: {row['reason']}" for row in document["skipped"]]
-    return lines + (["not measured:", *skipped, "call again to go on"] if skipped else [])
+    return lines + (["not measured:", *skipped, "call again to resume"] if skipped else [])
 
 
 def _point(row: dict[str, Any]) -> str:
@@ -111,7 +111,7 @@ def _point(row: dict[str, Any]) -> str:
     return f"{row['precision']}{layout} batch {row['batch']}"
 
 
-def _beside(row: dict[str, Any]) -> str:
+def _sum_of_layers(row: dict[str, Any]) -> str:
     layers = row["sum_of_layers"]
     if layers is None:
         return ""
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="profile_kernels", description="Measure what every layer of a model takes on this device."
+        prog="profile_kernels", description="Measure the time of every layer of a model on this device."
     )
     parser.add_argument("model", metavar="MODEL", help="a model of clustersim's catalogue, such as resnet50")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu; %(default)s if absent")
@@ -150,9 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", "-o", type=Path, default=Path("profiles"), metavar="DIR", help="%(default)s")
     parser.add_argument("--no-autotune", dest="autotune", action="store_false", help="cuDNN tries no algorithms")
     parser.add_argument("--kernel-ms", type=float, default=20.0, help="time given to each kernel; %(default)s ms")
-    parser.add_argument("--max-seconds", type=float, help="stop then, and go on at the next call")
-    parser.add_argument("--check", metavar="LIST", help="batches to time whole iterations at, without layers")
-    parser.add_argument("--rounds", type=int, default=1, help="measure everything so often, for machines that drift")
+    parser.add_argument("--max-seconds", type=float, help="stop after this time; the next call resumes")
+    parser.add_argument("--check", metavar="LIST", help="batches at which only whole iterations are timed")
+    parser.add_argument("--rounds", type=int, default=1, help="repetitions of everything, if the machine drifts")
     parser.add_argument("--compact", action="store_true", help="one row for all layers of one shape")
     parser.add_argument("--json", action="store_true", help="print the profile")
     return parser

@@ -7,23 +7,22 @@ from typing import Any
 
 import torch
 
-from clustersim.profiling.copies import num_copies
 from clustersim.profiling.layers import TracedLayer
-from clustersim.profiling.phases import Phases, Written, phases_of
-from clustersim.profiling.timer import Call, Timer, Timing
+from clustersim.profiling.phases import NeighbourTensors, Phases, phases_of
+from clustersim.profiling.timer import Call, Timer, Timing, num_copies
 
 
 def measure_layer(
     traced: TracedLayer, precision: str, device: torch.device, timer: Timer, cache_bytes: int, warm: bool = True
 ) -> dict[str, Any]:
-    """Return what a profile has about one layer's times.
+    """Return a profile's values of one layer's times.
 
-    As in training, what its neighbours have just written is in the cache, and weights and kept inputs come from
-    memory; `warm` has the same three with all of it in the cache, where that makes a difference. `host_s` is what
-    launching takes, `spread_s` the interquartile ranges of the three, added.
+    As in training, tensors that the neighbouring layers have just written are in the cache, and weights and kept inputs
+    come from memory. `warm` has the same three times with all tensors in the cache, where that makes a difference.
+    `host_s` is the launch time, `spread_s` the sum of the three interquartile ranges.
     """
     copies = num_copies(traced.num_bytes, cache_bytes)
-    written = Written.of(traced, device)
+    written = NeighbourTensors.of(traced, device)
     phases = [phases_of(traced, precision, device, written) for _ in range(copies)]
     times, timings = _times(phases, timer)
     row: dict[str, Any] = {**times, "spread_s": sum(each.spread_s for each in timings)}
@@ -38,7 +37,7 @@ def measure_layer(
 
 
 def _times(phases: Sequence[Phases], timer: Timer) -> tuple[dict[str, float], list[Timing]]:
-    """Return the seconds of each phase; data and weights are as apart from each other, and together as one call."""
+    """Return the seconds of each phase: data and weights in the ratio of separate calls, their sum of a joint call."""
     timings: list[Timing] = []
 
     def seconds(call_of: Callable[[Phases], Call | None]) -> float:

@@ -1,4 +1,4 @@
-"""Layers that torch has as functions only, as modules, so that they can be named, traced and timed like the rest."""
+"""Modules for layers that torch has only as functions, so that they can be named, traced and timed like the rest."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Add(nn.Module):
 
 
 class Concat(nn.Module):
-    """Branches on top of each other, channel after channel."""
+    """Branches concatenated along the channels."""
 
     def forward(self, *branches: Tensor) -> Tensor:
         return torch.cat(branches, dim=1)
 
 
 class Flat(nn.Linear):
-    """A fully connected layer over everything a sample has."""
+    """A fully connected layer over all elements of a sample."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.flatten(1))
 
 
 class Tied(nn.Module):
-    """A last layer whose matrix is the embedding's, which owns it."""
+    """An output head whose matrix is the embedding's, which owns it."""
 
     def __init__(self, embedding: Embedding):
         super().__init__()
@@ -74,14 +74,14 @@ class Embedding(nn.Module):
 
 
 class Lstm(nn.LSTM):
-    """One LSTM layer over [batch, tokens, features] that starts from zeros and passes its outputs on."""
+    """One LSTM layer over [batch, tokens, features] with zero initial state that returns only its outputs."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x)[0]
 
 
 class Attention(nn.Module):
-    """Causal attention of queries, keys and values that stand beside each other, by torch's fused kernel."""
+    """Causal attention of concatenated queries, keys and values, by torch's fused kernel."""
 
     def __init__(self, heads: int, dropout: float):
         super().__init__()

@@ -1,6 +1,6 @@
-"""Writes a model down in torch, layer by layer, under the names that the catalogue's layers have.
+"""Builds a model in torch, layer by layer, with the layer names of the catalogue.
 
-Every method takes what a layer reads and returns what it writes. Nothing is allocated before
+Every method takes the input of a layer and returns its output. Nothing is allocated before
 `Graph.materialise`: until then all tensors are on torch's meta device.
 """
 
@@ -20,7 +20,7 @@ INPUT = -1
 
 @dataclass(frozen=True)
 class Value:
-    """What a layer writes: the number of the layer (`INPUT` for the model's input), and a meta tensor of one sample."""
+    """The output of a layer: the layer's number (`INPUT` for the model's input), and a meta tensor of one sample."""
 
     layer: int
     meta: Tensor
@@ -35,7 +35,7 @@ class Value:
 class Layer:
     """One layer: its name and kind as in the catalogue, its module, and the layers whose outputs it reads.
 
-    `fused` names further layers of the catalogue whose work this one's kernel does too.
+    `fused` names further layers of the catalogue whose work is part of this one's kernel.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Layer:
     module: nn.Module
     sources: tuple[int, ...]
     fused: tuple[str, ...] = ()
-    last_uses: list[int] = field(default_factory=list)  # outputs that nobody reads after this layer
+    last_uses: list[int] = field(default_factory=list)  # outputs without a reader after this layer
 
 
 class Graph(nn.Module):
     """A model that runs its layers in order and ends in a loss.
 
-    An output is let go after its last reader, so that memory is that of the same model written by hand.
+    An output is released after its last reader, so that memory is that of the same model written by hand.
     """
 
     def __init__(self, layers: Sequence[Layer], sample: Tensor, num_classes: int):
@@ -66,7 +66,7 @@ class Graph(nn.Module):
         return self.sample.is_floating_point()
 
     def num_uses(self, index: int) -> int:
-        """Return how many layers read what this one writes."""
+        """Return how many layers read the output of this one."""
         return sum(layer.sources.count(index) for layer in self.layers)
 
     def materialise(self, device: torch.device, layout: str) -> Graph:
@@ -79,7 +79,7 @@ class Graph(nn.Module):
         return self.to(memory_format=torch.channels_last) if layout == "nhwc" else self
 
     def batch(self, size: int, device: torch.device, layout: str) -> tuple[Tensor, Tensor]:
-        """Return random samples and what they are to be recognised as."""
+        """Return random samples and their targets."""
         shape = (size, *self.sample.shape[1:])
         if not self.has_images:
             words = torch.randint(self.num_classes, (2, *shape), device=device)
@@ -106,7 +106,7 @@ class Graph(nn.Module):
 
 
 class Net:
-    """A model while it is written down; `graph()` returns it.
+    """A model under construction; `graph()` returns it.
 
     >>> net = Net()
     >>> x = net.image(3, 224, 224)
@@ -129,7 +129,7 @@ class Net:
         return Value(INPUT, self.sample)
 
     def words(self, tokens: int) -> Value:
-        """Return the input of a model of sequences: the numbers of words."""
+        """Return the input of a model of sequences: word indices."""
         self.sample = torch.empty(1, tokens, dtype=torch.long, device="meta")
         return Value(INPUT, self.sample)
 
@@ -144,13 +144,13 @@ class Net:
         groups: int = 1,
         bias: bool = True,
     ) -> Value:
-        """Slide filters over feature maps."""
+        """Convolve feature maps with filters."""
         with torch.device("meta"):
             module = nn.Conv2d(x.channels, filters, kernel, stride, pad, groups=groups, bias=bias)
         return self._add(name, "convolution", module, x)
 
     def fully_connected(self, name: str, x: Value, outputs: int) -> Value:
-        """Multiply everything a sample has, flattened, by one matrix."""
+        """Multiply all elements of a sample, flattened, by one matrix."""
         with torch.device("meta"):
             module = modules.Flat(x.meta.numel(), outputs)
         return self._add(name, "fully-connected", module, x)
@@ -180,7 +180,7 @@ class Net:
         return self._add(name, "lstm", module, x)
 
     def attention(self, name: str, qkv: Value, heads: int, dropout: float, fused: tuple[str, ...]) -> Value:
-        """Mix tokens by causal attention; `fused` are the catalogue's layers that the kernel does besides."""
+        """Compute causal attention; `fused` are the catalogue's layers that the kernel includes."""
         return self._add(name, "attention", modules.Attention(heads, dropout), qkv, fused=fused)
 
     def max_pool(self, name: str, x: Value, kernel: int, stride: int, pad: int = 0, ceil: bool = False) -> Value:
@@ -196,11 +196,11 @@ class Net:
         return self._add(name, "pooling", nn.AdaptiveAvgPool2d(1), x)
 
     def relu(self, name: str, x: Value) -> Value:
-        """Cut what is below zero, in place."""
+        """Replace negative values by zero, in place."""
         return self._add(name, "relu", nn.ReLU(inplace=True), x)
 
     def gelu(self, name: str, x: Value) -> Value:
-        """Gate by the normal distribution, in the form with tanh that GPT-2 has."""
+        """Weight by the normal distribution, in GPT-2's form with tanh."""
         return self._add(name, "gelu", nn.GELU(approximate="tanh"), x)
 
     def lrn(self, name: str, x: Value) -> Value:
@@ -224,7 +224,7 @@ class Net:
         return self._add(name, "dropout", nn.Dropout(share), x)
 
     def concat(self, name: str, *branches: Value) -> Value:
-        """Put branches on top of each other."""
+        """Concatenate branches along the channels."""
         return self._add(name, "concat", modules.Concat(), *branches)
 
     def add(self, name: str, x: Value, y: Value, inplace: bool = False) -> Value:
@@ -232,7 +232,7 @@ class Net:
         return self._add(name, "add", modules.Add(inplace), x, y)
 
     def loss(self, name: str, x: Value, weight: float = 1.0) -> None:
-        """End in cross entropy; of several heads the losses are added with their weights."""
+        """End with a cross entropy; the losses of several heads are added with their weights."""
         self.num_classes = int(x.meta.shape[1 if x.meta.dim() == 4 else -1])
         self.layers.append(Layer(name, "loss", modules.Loss(weight), (x.layer,)))
 

@@ -1,4 +1,4 @@
-"""What a node's links and memories do: copies between host and device and between devices, and adding."""
+"""Rates of a node's links and memories: copies between host and device and between devices, and additions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ADD_BYTES = 3  # an addition in place reads two numbers and writes one
 def measure_node(device: Device, timer: Timer) -> dict[str, Any]:
     """Return facts of the node, each as `rows` of size and seconds, `latency_s` of the smallest and `bytes_per_s`.
 
-    `add` is what a reduction costs: one buffer added into another, with the bytes that memory moves, three
+    `add` is the cost of a reduction: one buffer added into another, with the bytes that memory moves, three
     times the buffer's. `bytes_per_s` is the additional bytes of the largest over the second largest
     size by the additional seconds, so that the latency does not count.
     """
@@ -37,7 +37,7 @@ def measure_node(device: Device, timer: Timer) -> dict[str, Any]:
 
 
 def measure_input_copy(batch: Tensor, device: Device, timer: Timer) -> dict[str, Any] | None:
-    """Return the seconds in which a batch comes from the host's memory; None on the host itself."""
+    """Return the seconds to copy a batch from the host's memory; None on the host itself."""
     if not device.is_cuda:
         return None
     host = batch.cpu()
@@ -55,7 +55,7 @@ def _peer(timer: Timer, device: torch.device, other: int) -> dict[str, Any]:
 
 
 def _curve(timer: Timer, call_of: Callable[[int], Call], moved: int = 1, can_graph: bool = True) -> dict[str, Any]:
-    """Return the seconds by size; a copy that another device or pageable memory takes part in has no graph."""
+    """Return the seconds by size; a copy to another device or from pageable memory cannot be captured in a graph."""
     rows = []
     for size in SIZES:
         timing = timer.time([call_of(size)], can_graph)
@@ -67,7 +67,7 @@ def _curve(timer: Timer, call_of: Callable[[int], Call], moved: int = 1, can_gra
 
 
 def _copy(source: Tensor, target: Tensor | torch.device) -> Call:
-    """Return a copy into memory that is there already; one between pinned memory and a device does not wait."""
+    """Return a copy into allocated memory; one between pinned memory and a device does not wait."""
     if isinstance(target, torch.device):
         target = torch.empty_like(source, device=target, pin_memory=False)
     return partial(target.copy_, source, non_blocking=True)

@@ -9,21 +9,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from clustersim.profiling.copies import num_copies
-from clustersim.profiling.timer import Timer
-from clustersim.profiling.trouble import is_out_of_memory
+from clustersim.profiling.errors import is_out_of_memory
+from clustersim.profiling.timer import Timer, num_copies
 
 RULES = ("sgd", "momentum", "adam")
 IMPLEMENTATIONS = ("foreach", "fused")
 DEFAULT = ("momentum", "foreach")
-"""What whole iterations are measured with."""
+"""Rule and implementation of whole iterations."""
 
 _MOVED = 2  # weights and gradients, which every rule reads
-_RATE = 1e-6  # so small that weights stay what they are, however often a step is repeated
+_RATE = 1e-6  # so small that weights do not change, however often a step is repeated
 
 
 def make_optimizer(parameters: list[nn.Parameter], rule: str, implementation: str) -> torch.optim.Optimizer:
-    """Return an optimizer of torch's; an implementation that this torch lacks is a RuntimeError or a TypeError."""
+    """Return one of torch's optimizers; an implementation that this torch lacks is a RuntimeError or a TypeError."""
     how: dict[str, Any] = {implementation: True}
     if rule == "adam":
         return torch.optim.Adam(parameters, lr=_RATE, **how)
@@ -31,9 +30,9 @@ def make_optimizer(parameters: list[nn.Parameter], rule: str, implementation: st
 
 
 def measure_optimizers(model: nn.Module, timer: Timer, cache_bytes: int) -> Iterator[dict[str, Any]]:
-    """Yield one row for each rule and implementation: seconds of a step, of launching it, and the state it keeps.
+    """Yield one row for each rule and implementation: seconds of a step, its launch time, and its state's bytes.
 
-    Steps go in turn over so many copies of the weights that a cache has none of them, as after a backward pass.
+    Steps cycle through enough copies of the weights that a cache holds none of them, as after a backward pass.
     """
     own = list(model.parameters())
     num_bytes = _MOVED * sum(parameter.numel() * parameter.element_size() for parameter in own)
@@ -74,7 +73,7 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 def one_step(optimizer: torch.optim.Optimizer, scaler: Any | None) -> None:
-    """Update the weights; with fp16 gradients are scaled back and looked at for infinities first."""
+    """Update the weights; with fp16, gradients are unscaled and checked for infinities first."""
     if scaler is None:
         optimizer.step()
     else:

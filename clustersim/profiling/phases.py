@@ -1,7 +1,7 @@
 """One layer's phases as calls that can be timed: forward, gradient of the data, gradient of the weights.
 
-Convolutions call torch's own backward with a mask, products are written out; any other layer goes through autograd.
-Where one kernel gives both gradients (normalisation), the time stands under the data.
+Convolutions call torch's own backward with a mask and GEMMs are explicit; any other layer goes through autograd.
+Where one kernel computes both gradients (normalisation), its time is that of the data.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from clustersim.profiling.precision import autocast, operand_dtype
 from clustersim.profiling.timer import Call
 
 SPLIT_BY_DIFFERENCE = frozenset({"lstm"})
-"""Layers whose kernels give the data's gradient with or without the weights': the weights' time is the difference."""
+"""Layers whose kernels compute the data's gradient with or without the weights': these take the difference."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """Calls of one layer on tensors of its own; None for a phase that it does not have.
+    """Calls of one layer on separate tensors; None for a phase that it does not have.
 
-    `both` gives both gradients, as training asks for them: what the two take together. Where there is no call for
+    `both` computes both gradients, as training does: their joint time. Where there is no call for
     the weights alone, theirs is the difference.
     `launch` returns forward and backward as a training loop launches them, through autograd.
     """
@@ -41,25 +41,26 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a layer's neighbours have just written: its inputs going forward, its output's gradient going back."""
+class NeighbourTensors:
+    """Tensors that a layer's neighbours have just written: inputs in forward, the output's gradient in backward."""
 
     inputs: list[Tensor]
     gradient: Tensor
 
     @classmethod
-    def of(cls, traced: TracedLayer, device: torch.device) -> Written:
+    def of(cls, traced: TracedLayer, device: torch.device) -> NeighbourTensors:
         return cls(_inputs(traced, device), traced.output.tensor(device))
 
 
-def phases_of(traced: TracedLayer, precision: str, device: torch.device, written: Written) -> Phases:
+def phases_of(traced: TracedLayer, precision: str, device: torch.device, written: NeighbourTensors) -> Phases:
     """Return the phases of a layer, with weights and kept inputs that no other call touches.
 
-    What is `written` may be shared by many, so that it is in the cache while the rest comes from memory.
+    The tensors of `written` may be shared by many calls, so that they are in the cache while the rest comes from
+    memory.
     """
     module = copy.deepcopy(traced.layer.module)
     if isinstance(module, nn.RNNBase):
-        module.flatten_parameters()  # a copy's weights are apart, and cuDNN would join them again in each call
+        module.flatten_parameters()  # a copy's weights are not contiguous; cuDNN would compact them each call
     inputs = _inputs(traced, device)
     gradient = written.gradient
     forward = partial(_forward, module, written.inputs, precision, device)
@@ -68,8 +69,8 @@ def phases_of(traced: TracedLayer, precision: str, device: torch.device, written
     data: Call | None
     weights: Call | None
     both: Call | None = None
-    if op in _WRITTEN_OUT:
-        data, weights, both = _WRITTEN_OUT[op](module, inputs, gradient, precision)
+    if op in _EXPLICIT:
+        data, weights, both = _EXPLICIT[op](module, inputs, gradient, precision)
         if not traced.inputs[0].needs_gradient:
             data = both = None
     elif op in SPLIT_BY_DIFFERENCE:
@@ -86,13 +87,13 @@ def _inputs(traced: TracedLayer, device: torch.device) -> list[Tensor]:
 
 
 def _forward(module: nn.Module, inputs: list[Tensor], precision: str, device: torch.device) -> Tensor:
-    """Run a layer as training does; one that overwrites its input must not ask for gradients of it."""
+    """Run a layer as training does; one that overwrites its input must not request its gradients."""
     with torch.set_grad_enabled(not getattr(module, "inplace", False)), autocast(precision, device):
         return module(*inputs)
 
 
 class _Backward:
-    """A layer's backward pass through autograd, again and again after one forward pass."""
+    """A layer's backward pass through autograd, repeatable after one forward pass."""
 
     def __init__(self, module: nn.Module, inputs: list[Tensor], gradient: Tensor, precision: str, device: torch.device):
         self.forward = partial(_forward, module, inputs, precision, device)
@@ -104,7 +105,7 @@ class _Backward:
         self.gradient = gradient
 
     def of(self, wanted: list[Tensor]) -> Call | None:
-        """Return the call that gives these gradients, None where there are none to give."""
+        """Return the call that computes these gradients, None where there are none."""
         if not wanted:
             return None
         if self.output is None:
@@ -112,12 +113,12 @@ class _Backward:
         return partial(torch.autograd.grad, self.output, wanted, self.gradient, retain_graph=True)
 
     def launch(self) -> tuple[Call, Call | None]:
-        """Return the forward pass, and the backward pass that gives every gradient."""
+        """Return the forward pass, and the backward pass with every gradient."""
         return self.forward, self.of(self.leaves + self.parameters)
 
 
 def _out_of_place(module: nn.Module) -> nn.Module:
-    """Return the layer as one that leaves its input alone; its backward kernel is the same."""
+    """Return the layer as one that does not modify its input; its backward kernel is the same."""
     if not getattr(module, "inplace", False):
         return module
     module = copy.copy(module)
@@ -146,7 +147,7 @@ def _convolution(module: Any, inputs: list[Tensor], gradient: Tensor, precision:
 
 
 def _product(module: Any, inputs: list[Tensor], gradient: Tensor, precision: str) -> tuple[Call, Call, None]:
-    """Return the two matrix products of y = x W^T + b: dx = dy W, and dW = dy^T x with db = the sum of dy."""
+    """Return the two GEMMs of y = x W^T + b: dx = dy W, and dW = dy^T x with db = the sum of dy."""
     weight = module.weight.detach().to(operand_dtype(precision))
     outputs, features = weight.shape
     x = inputs[0].detach().to(weight.dtype).reshape(-1, features)
@@ -163,7 +164,7 @@ def _product(module: Any, inputs: list[Tensor], gradient: Tensor, precision: str
 
 
 def _gradient_sum(traced: TracedLayer, device: torch.device, gradient: Tensor) -> Call | None:
-    """Return the adding of the gradients that come back where several layers read the output."""
+    """Return the addition of gradients where several layers read the output."""
     if traced.num_uses < 2:
         return None
     total = traced.output.tensor(device)
@@ -176,4 +177,4 @@ def _gradient_sum(traced: TracedLayer, device: torch.device, gradient: Tensor) -
 
 
 _Products = Callable[[Any, list[Tensor], Tensor, str], tuple[Call, Call, Call | None]]
-_WRITTEN_OUT: dict[str, _Products] = {"convolution": _convolution, "fully-connected": _product}
+_EXPLICIT: dict[str, _Products] = {"convolution": _convolution, "fully-connected": _product}

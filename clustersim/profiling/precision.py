@@ -1,4 +1,4 @@
-"""Number formats: what each asks of torch."""
+"""Number formats: the settings of torch for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AUTOCAST = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
 def use_precision(precision: str, autotune: bool) -> None:
-    """Let torch multiply fp32 as 19-bit numbers where the precision says so, and cuDNN try its algorithms or not."""
+    """Set whether torch multiplies fp32 in TF32 (19 bits), and whether cuDNN tries its algorithms."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     torch.backends.cudnn.benchmark = autotune
@@ -23,5 +23,5 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
 
 
 def operand_dtype(precision: str) -> torch.dtype:
-    """Return what products are computed on."""
+    """Return the type of a GEMM's operands."""
     return _AUTOCAST.get(precision, torch.float32)

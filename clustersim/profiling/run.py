@@ -1,4 +1,4 @@
-"""Runs a campaign: point after point, each measurement into the ledger, each whole point into the profile."""
+"""Runs a campaign point by point; each measurement goes to the ledger, each complete point to the profile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from torch import Tensor
 from clustersim.profiling.campaign import NO_LAYOUT, Campaign, Point
 from clustersim.profiling.cuda_timer import CudaTimer
 from clustersim.profiling.device import Device, keep_memory, open_device, software
-from clustersim.profiling.document import TOOL_VERSION, assemble, file_stem, in_round, write_document
+from clustersim.profiling.document import TOOL_VERSION, assemble, file_stem, round_key, write_document
+from clustersim.profiling.errors import ProfilingError, is_out_of_memory
 from clustersim.profiling.layers import TracedLayer, trace_layers
 from clustersim.profiling.ledger import Ledger
 from clustersim.profiling.measure import measure_layer
@@ -27,27 +28,26 @@ from clustersim.profiling.node import measure_input_copy, measure_node
 from clustersim.profiling.optimizers import measure_optimizers
 from clustersim.profiling.precision import autocast, use_precision
 from clustersim.profiling.timer import Timer
-from clustersim.profiling.trouble import ProfilingError, is_out_of_memory
 from clustersim.profiling.whole import measure_whole
 
 OnProgress = Callable[[float, str], None]
-"""Is told which share of the campaign is done, 0 to 1, and what is being measured."""
+"""Receives the completed share of the campaign, 0 to 1, and the current measurement."""
 
 
 NO_MEMORY = "out of memory"
 
 
 class OutOfTime(Exception):
-    """The campaign's time is used up; what is measured is kept."""
+    """The campaign's time is used up; measurements are kept."""
 
 
 def run_campaign(
-    campaign: Campaign, folder: Path, tell: OnProgress, compact: bool = False
+    campaign: Campaign, folder: Path, on_progress: OnProgress, compact: bool = False
 ) -> tuple[Path, dict[str, Any]]:
-    """Measure what the ledger in a folder does not have yet; return the profile's file and the profile itself.
+    """Measure what the ledger in a folder lacks; return the profile's file and the profile itself.
 
-    The profile is written anew after each point, so it always holds whole points. A point that does not
-    fit into memory, and larger batches of it, are listed under `skipped`, as are those that time did not allow.
+    The profile is rewritten after each point, so it always has complete points. A point that does not
+    fit into memory, and larger batches of it, are listed under `skipped`, as are points for which there was no time.
     """
     device = open_device(campaign.device)
     if not device.is_cuda and "tf32" in campaign.precisions:
@@ -55,14 +55,17 @@ def run_campaign(
     stream = torch.cuda.Stream() if device.is_cuda else None
     with torch.cuda.stream(stream) if stream is not None else nullcontext():
         timer = Timer(campaign.kernel_s) if stream is None else CudaTimer(campaign.kernel_s, stream)
-        return _Run(campaign, device, timer, folder, tell, compact).go()
+        return _Run(campaign, device, timer, folder, on_progress, compact).run()
 
 
 class _Run:
-    """A campaign while it runs."""
+    """A campaign in progress."""
 
-    def __init__(self, campaign: Campaign, device: Device, timer: Timer, folder: Path, tell: OnProgress, compact: bool):
-        self.campaign, self.device, self.timer, self.tell, self.compact = campaign, device, timer, tell, compact
+    def __init__(
+        self, campaign: Campaign, device: Device, timer: Timer, folder: Path, on_progress: OnProgress, compact: bool
+    ):
+        self.campaign, self.device, self.timer = campaign, device, timer
+        self.on_progress, self.compact = on_progress, compact
         self.end = time.monotonic() + campaign.max_s
         self.flags = {
             "cudnn_benchmark": campaign.autotune if device.is_cuda else None,
@@ -86,16 +89,16 @@ class _Run:
         self.skipped: list[dict[str, Any]] = []
         self.full: set[tuple[str, str]] = set()  # precisions and layouts at which a batch did not fit
 
-    def go(self) -> tuple[Path, dict[str, Any]]:
-        """Measure what the ledger does not know yet; return the profile's path and document, written after each point.
+    def run(self) -> tuple[Path, dict[str, Any]]:
+        """Measure what the ledger lacks; return the profile's path and document, written after each point.
 
-        Out of time, the rest of the points are listed as skipped, with the reason.
+        When time runs out, the remaining points are listed as skipped, with the reason.
         """
         points = self._points()
         try:
-            for number, (turn, point) in enumerate(product(range(self.campaign.rounds), points)):
-                self.round = turn + 1
-                self._facts(points[0].layout)
+            for number, (index, point) in enumerate(product(range(self.campaign.rounds), points)):
+                self.round = index + 1
+                self._measure_facts(points[0].layout)
                 self._try(point, number / (self.campaign.rounds * len(points)))
         except OutOfTime:
             self._skip_rest(points)
@@ -106,8 +109,8 @@ class _Run:
         points = [point if has_images else point._replace(layout=NO_LAYOUT) for point in self.campaign.points()]
         return list(dict.fromkeys(points))
 
-    def _facts(self, layout: str) -> None:
-        """Measure what depends on no batch: the node, and the optimizers' steps."""
+    def _measure_facts(self, layout: str) -> None:
+        """Measure everything independent of the batch: the node, and the optimizers' steps."""
         self._once("node", lambda: measure_node(self.device, self.timer))
         try:
             self._once(
@@ -120,7 +123,7 @@ class _Run:
             raise ProfilingError(message) from None
 
     def _try(self, point: Point, share: float) -> None:
-        """Measure a point, unless it is known whole or a smaller batch of it did not fit."""
+        """Measure a point, unless it is complete or a smaller batch of it did not fit."""
         if self._is_known(point):
             return
         if (point.precision, point.layout) in self.full:
@@ -146,9 +149,9 @@ class _Run:
         if traced and not self.device.is_cuda:
             _touch_memory(graph, batch, point.precision)
         for number, (key, layer) in enumerate(distinct.items()):
-            self.tell(share, f"{point}: {layer.layer.name} ({number + 1} of {len(distinct)} kinds of layers)")
+            self.on_progress(share, f"{point}: {layer.layer.name} ({number + 1} of {len(distinct)} kinds of layers)")
             self._once(f"{point}: layer {key}", partial(self._layer, layer, point))
-        self.tell(share, f"{point}: whole iterations")
+        self.on_progress(share, f"{point}: whole iterations")
         self._once(f"{point}: copy", lambda: measure_input_copy(batch[0], self.device, self.timer))
         whole = self._whole(graph, batch, point)
         keys = [(layer, f"{point}: layer {_short(layer.key)}") for layer in traced]
@@ -165,7 +168,7 @@ class _Run:
 
     def _key(self, key: str) -> str:
         """Return a measurement's key in this round."""
-        return in_round(key, self.round)
+        return round_key(key, self.round)
 
     def _layer(self, layer: TracedLayer, point: Point) -> dict[str, Any]:
         times = measure_layer(
@@ -216,7 +219,7 @@ class _Run:
 
 
 def _touch_memory(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> None:
-    """Train once, so that memory which layers get was used before: a system gives a processor new pages slowly."""
+    """Train once, so that the memory of layers was used before: a system supplies new pages slowly to a processor."""
     with autocast(precision, batch[0].device):
         loss = graph(*batch)
     loss.backward()

@@ -1,4 +1,4 @@
-"""The real model: seconds of whole forward passes, backward passes and iterations, and the memory they take."""
+"""Whole models: seconds of forward passes, backward passes and iterations, and their memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clustersim.profiling.timer import interquartile_range
 _WARM_UP = 3  # cuDNN tries its algorithms in the first
 _MIN_ITERATIONS, _MAX_ITERATIONS = 5, 50
 _HOST_WARM_UP, _HOST_MIN_ITERATIONS = 1, 3  # an iteration may take a minute, and rounds repeat it
-_KERNELS_WORTH = 40  # whole iterations are given the time of so many kernels
+_KERNELS_WORTH = 40  # whole iterations have the time budget of this many kernels
 
 
 class Iteration:
@@ -37,7 +37,7 @@ class Iteration:
         return loss
 
     def run(self, mark: Callable[[], object]) -> None:
-        """Train on the batch, with a mark before and behind forward, backward and the optimizer's step."""
+        """Train on the batch, with a mark before and after forward, backward and the optimizer's step."""
         mark()
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.forward()
@@ -51,43 +51,43 @@ class Iteration:
 def measure_whole(
     graph: Graph, batch: tuple[Tensor, Tensor], precision: str, device: Device, kernel_s: float
 ) -> dict[str, Any]:
-    """Return what a profile has about whole iterations: medians, the spread of the iteration, memory, clocks.
+    """Return a profile's values of whole iterations: medians, the spread of the iteration, memory, clocks.
 
-    Iterations follow one another without waiting, as in training. Random labels and a learning rate of
-    almost nothing: only the time is looked at.
+    Iterations follow one another without waiting, as in training. Labels are random and the learning rate is
+    almost zero: only the time matters.
     """
     graph.train()
     iteration = Iteration(graph, batch, precision, device)
     clocks = device.clocks()
     for _ in range(_WARM_UP if device.is_cuda else _HOST_WARM_UP):
         iteration.run(lambda: None)
-    laps = (_cuda_laps if device.is_cuda else _host_laps)(iteration, kernel_s * _KERNELS_WORTH)
+    durations = (_cuda_durations if device.is_cuda else _host_durations)(iteration, kernel_s * _KERNELS_WORTH)
     names = ("forward_s", "backward_s", "optimizer_s")
-    row: dict[str, Any] = {name: median(lap[part] for lap in laps) for part, name in enumerate(names)}
-    totals = [sum(lap) for lap in laps]
+    row: dict[str, Any] = {name: median(parts[part] for parts in durations) for part, name in enumerate(names)}
+    totals = [sum(parts) for parts in durations]
     row |= {"iteration_s": median(totals), "spread_s": interquartile_range(totals), "samples": len(totals)}
     row |= {"optimizer": dict(zip(("rule", "implementation"), DEFAULT, strict=True))}
     return row | {"memory": _memory(iteration), "clocks": {"before": clocks, "after": device.clocks()}}
 
 
-def _host_laps(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
-    laps: list[tuple[float, ...]] = []
+def _host_durations(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
+    durations: list[tuple[float, ...]] = []
     end = time.perf_counter() + budget_s
-    while len(laps) < _HOST_MIN_ITERATIONS or (time.perf_counter() < end and len(laps) < _MAX_ITERATIONS):
-        laps.append(_lap(iteration))
-    return laps
+    while len(durations) < _HOST_MIN_ITERATIONS or (time.perf_counter() < end and len(durations) < _MAX_ITERATIONS):
+        durations.append(_durations(iteration))
+    return durations
 
 
-def _lap(iteration: Iteration) -> tuple[float, ...]:
+def _durations(iteration: Iteration) -> tuple[float, ...]:
     marks: list[float] = []
     iteration.run(lambda: marks.append(time.perf_counter()))
     return tuple(after - before for before, after in pairwise(marks))
 
 
-def _cuda_laps(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
+def _cuda_durations(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
     """Let the host run ahead as in training, and read the marks afterwards.
 
-    An iteration ends where the next one starts, so that what the device waits for between them counts.
+    An iteration ends where the next one starts, so that the device's waiting between them counts.
     """
     start = time.perf_counter()
     iteration.run(lambda: None)
@@ -110,7 +110,7 @@ def _cuda_laps(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]
 
 
 def _memory(iteration: Iteration) -> dict[str, int | None]:
-    """Return bytes: what is kept for backward, what the optimizer keeps, and the most that was allocated at once."""
+    """Return bytes: tensors kept for backward, the optimizer's state, and the peak of allocated memory."""
     kept = _saved_bytes(iteration)
     found: dict[str, int | None] = {
         "parameter_bytes": _bytes_of(iteration.graph.parameters()),
@@ -131,7 +131,7 @@ def _memory(iteration: Iteration) -> dict[str, int | None]:
 
 
 def _saved_bytes(iteration: Iteration) -> int:
-    """Return the bytes that autograd keeps after the forward pass, parameters not counted, shared memory once."""
+    """Return the bytes that autograd keeps after the forward pass, without parameters, shared memory counted once."""
     own = {parameter.untyped_storage().data_ptr() for parameter in iteration.graph.parameters()}
     kept: dict[int, int] = {}
 

@@ -1,4 +1,4 @@
-"""What the shipped sheets say holds together, and agrees with what vendors published."""
+"""The values of shipped sheets are consistent, and agree with vendors' publications."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from clustersim.hardware import (
     LINKS,
     TRANSPORTS,
     Sheet,
-    Shelf,
+    SheetCatalogue,
     load_cpu,
     load_gpu,
     load_link,
     load_transport,
 )
 
-SHELVES: dict[str, Shelf] = {"gpu": GPUS, "link": LINKS, "cpu": CPUS, "transport": TRANSPORTS}
+CATALOGUES: dict[str, SheetCatalogue] = {"gpu": GPUS, "link": LINKS, "cpu": CPUS, "transport": TRANSPORTS}
 CORES = ("xeon-2-50ghz",)  # workers that are a processor's core
-EVERY = [(kind, name) for kind, shelf in SHELVES.items() for name in shelf]
+EVERY = [(kind, name) for kind, catalogue in CATALOGUES.items() for name in catalogue]
 
 
 def needed() -> dict[str, set[str]]:
@@ -43,21 +43,21 @@ def needed() -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.parametrize("kind", SHELVES)
+@pytest.mark.parametrize("kind", CATALOGUES)
 def test_every_promised_device_has_a_sheet(kind: str) -> None:
-    assert needed()[kind] <= set(SHELVES[kind])
+    assert needed()[kind] <= set(CATALOGUES[kind])
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_a_sheet_is_called_what_its_file_is_called_and_lists_its_title(kind: str, name: str) -> None:
-    sheet = SHELVES[kind].load(name)
+    sheet = CATALOGUES[kind].load(name)
     assert sheet.name == name
-    assert SHELVES[kind][name] == sheet.title
+    assert CATALOGUES[kind][name] == sheet.title
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_every_value_of_a_sheet_has_a_source(kind: str, name: str) -> None:
-    sheet = SHELVES[kind].load(name)
+    sheet = CATALOGUES[kind].load(name)
     for key, value in values(sheet).items():
         assert len(sheet.sources[key]) > 10 or sheet.sources[key] == "by definition", key
         assert value is not None
@@ -273,7 +273,7 @@ BOTH = {"receiving_bytes_per_s": "1 GB/s", "sending_bytes_per_s": "1 GB/s"}
         (BOTH | {"in_host": "adapter"}, "between host memories"),
         (BOTH | {"buffers": "gpu"}, "between host memories"),
         ({"threads": 8}, "threads of processes"),
-        ({"half_rate_bytes": "1 MB"}, "slower with large messages"),
+        ({"half_rate_bytes": "1 MB"}, "half_rate_bytes of threads"),
     ],
 )
 def test_rates_of_processes_that_mean_nothing_are_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:

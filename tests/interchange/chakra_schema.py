@@ -1,4 +1,4 @@
-"""Chakra's messages by Google's own library, built from the field numbers of et_def.proto, to hold ours against."""
+"""Chakra's messages in Google's own library, built from the field numbers of et_def.proto, for comparison with ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of nccl-tests, OSU, nvbandwidth and p2pBandwidthLatencyTest, as these tools print them."""
+"""Logs of nccl-tests, OSU, nvbandwidth and p2pBandwidthLatencyTest, in the format of these tools."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def refused(path: Path) -> tuple[int | None, str]:
     return caught.value.mistakes[0].line, caught.value.mistakes[0].message
 
 
-def test_nccl_tests_give_out_of_place_times_and_who_took_part(write) -> None:
+def test_nccl_tests_give_out_of_place_times_and_the_ranks(write) -> None:
     log = read_benchmark(write(NCCL))
     assert log.tool == "nccl-tests"
     assert log.notes == ()
@@ -204,10 +204,10 @@ def test_columns_of_old_nccl_tests_are_found_by_their_names_and_the_collective_b
     assert found == (Collective("all-gather", 16.0, pytest.approx(10.25e-6), 7, num_ranks=2, num_hosts=1),)
     line, message = refused(write(OLD_NCCL, "log.txt"))
     assert line == 7
-    assert "nothing says which collective this is" in message
+    assert "the log does not name its collective" in message
 
 
-def test_runs_one_after_the_other_are_told_apart(write) -> None:
+def test_runs_one_after_the_other_are_separated(write) -> None:
     second = NCCL.replace("all_reduce_perf", "broadcast_perf")
     found = read_benchmark(write(NCCL + second)).measurements
     assert [each.op for each in found if isinstance(each, Collective)] == ["all-reduce"] * 2 + ["broadcast"] * 2
@@ -216,15 +216,15 @@ def test_runs_one_after_the_other_are_told_apart(write) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
-        ("209.7   10.00   15.00      0    209.0   10.03   15.05      0\n", "209.7   10", 17, "the line is cut off"),
+        ("209.7   10.00   15.00      0    209.0   10.03   15.05      0\n", "209.7   10", 17, "the line is truncated"),
         ("209.7   10.00   15.00      0", "209.7   10.00   15.00     12", 17, "found 12 wrong values"),
         ("    131.0 ", "    0.000 ", 16, "expected a time in us, a number above 0 (got '0.000')"),
         ("redop    root     time", "redop    root  cputime", 14, "there is no column 'time'"),
         ("Rank  3 Group  0", "Rank  3 Group  1", 9, "several groups of ranks"),
-        ("all_reduce_perf", "hypercube_perf", 14, "hypercube_perf measures no collective known here"),
+        ("all_reduce_perf", "hypercube_perf", 14, "hypercube_perf does not measure a known collective"),
     ],
 )
-def test_a_broken_log_of_nccl_tests_is_told_with_its_line(write, old: str, new: str, line: int, said: str) -> None:
+def test_a_broken_log_of_nccl_tests_is_reported_with_its_line(write, old: str, new: str, line: int, said: str) -> None:
     text = NCCL.replace(old, new, 1) if old != "redop    root     time" else NCCL.replace("   time ", "cputime ")
     found, message = refused(write(text))
     assert said in message
@@ -234,7 +234,7 @@ def test_a_broken_log_of_nccl_tests_is_told_with_its_line(write, old: str, new: 
 def test_a_log_that_ends_early_is_used_as_far_as_it_goes_and_says_so(write) -> None:
     log = read_benchmark(write("\n".join(NCCL.splitlines()[:16]) + "\n"))
     assert len(log.measurements) == 1
-    assert "may be cut off" in log.notes[0]
+    assert "may be truncated" in log.notes[0]
     _, message = refused(write("\n".join(NCCL.splitlines()[:13])))
     assert "has no result" in message
 
@@ -248,14 +248,14 @@ def test_the_json_of_nccl_tests_gives_the_same_and_no_secret(write) -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (json.dumps(nccl_json())[:-40], "cut off or broken"),
-        (json.dumps(nccl_json(config={})), "no whole document of nccl-tests: KeyError: 'devices'"),
+        (json.dumps(nccl_json())[:-40], "truncated or damaged"),
+        (json.dumps(nccl_json(config={})), "not a complete document of nccl-tests: KeyError: 'devices'"),
         (json.dumps(nccl_json(results=[])), "has no result"),
-        (json.dumps({"some": "thing"}), "of no benchmark known here"),
-        ("[1, 2]", "no log of a benchmark known here"),
+        (json.dumps({"some": "thing"}), "not from a known benchmark"),
+        ("[1, 2]", "not a log of a known benchmark"),
     ],
 )
-def test_broken_json_is_told(write, document: str, said: str) -> None:
+def test_broken_json_is_reported(write, document: str, said: str) -> None:
     assert said in refused(write(document, "run.json"))[1]
 
 
@@ -283,13 +283,13 @@ def test_osu_collectives_give_the_mean_of_the_ranks(write) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        (OSU_LATENCY + "2097152", 6, "a size without a figure: the log is cut off"),
+        (OSU_LATENCY + "2097152", 6, "a size without a figure: the log is truncated"),
         (OSU_LATENCY.replace("(us)", "(ms)"), 2, "expected a column in (us)"),
         (OSU_ALL_REDUCE.replace("100              Pass", "100              Fail"), 6, "OSU's own check failed"),
         (OSU_LATENCY.replace("Latency Test", "Multi Latency Test"), 5, "'OSU Multi Latency Test' is not used"),
     ],
 )
-def test_a_broken_log_of_osu_is_told_with_its_line(write, text: str, line: int, said: str) -> None:
+def test_a_broken_log_of_osu_is_reported_with_its_line(write, text: str, line: int, said: str) -> None:
     found, message = refused(write(text))
     assert said in message
     assert found == line
@@ -315,13 +315,13 @@ def test_p2p_test_without_peer_access_is_used_as_it_is(write) -> None:
     ("num_lines", "line", "said"),
     [(8, 8, "ends inside a matrix"), (7, 7, "no matrix follows this title"), (13, 13, "ends inside a matrix")],
 )
-def test_a_p2p_test_that_was_cut_off_is_told(write, num_lines: int, line: int, said: str) -> None:
+def test_a_p2p_test_that_is_truncated_is_reported(write, num_lines: int, line: int, said: str) -> None:
     found, message = refused(write("\n".join(P2P.splitlines()[:num_lines])))
     assert said in message
     assert found == line
 
 
-def test_a_row_with_too_few_values_is_told_with_its_line(write) -> None:
+def test_a_row_with_too_few_values_is_reported_with_its_line(write) -> None:
     line, message = refused(write(P2P.replace("     0 755.10  40.00", "     0 755.10")))
     assert line == 13
     assert "expected a GPU's number and 2 values" in message
@@ -353,21 +353,21 @@ def test_the_json_of_nvbandwidth_gives_the_same(write) -> None:
     found = read_benchmark(write(json.dumps(document, indent=1), "run.json")).measurements
     assert found == (Copy(512 * 2.0**20, pytest.approx(512 * 2**20 / 40e9), 1, (0, HOST)),)
     document["nvbandwidth"]["testcases"] = [{"name": "x", "status": "Waived"}]
-    assert "no test of this log measures copies one way" in refused(write(json.dumps(document), "none.json"))[1]
+    assert "no test of this log measures unidirectional copies" in refused(write(json.dumps(document), "none.json"))[1]
 
 
-def test_a_matrix_of_nvbandwidth_that_was_cut_off_is_told(write) -> None:
+def test_a_matrix_of_nvbandwidth_that_is_truncated_is_reported(write) -> None:
     line, message = refused(write("\n".join(NVBANDWIDTH.splitlines()[:10])))
     assert line == 10
     assert "ends inside a matrix" in message
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "model,accuracy\nresnet50,0.76\n", "# Avg bus bandwidth\n"])
-def test_a_foreign_or_empty_file_is_told(write, text: str) -> None:
+def test_a_foreign_or_empty_file_is_reported(write, text: str) -> None:
     _, message = refused(write(text))
-    assert "the file is empty" in message or "no log of a benchmark known here (known: nccl-tests," in message
+    assert "the file is empty" in message or "not a log of a known benchmark (known: nccl-tests," in message
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_benchmark(tmp_path / "none.log")

@@ -1,4 +1,4 @@
-"""Chakra traces: bytes against Google's own library, a stored ring against its closed form, and what is refused."""
+"""Chakra traces: bytes compared with Google's own library, a stored ring with its closed form, and refused input."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_traces_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
         tmp_path / "out", "job", [[Task(Node(1, COMPUTE, "a", seconds=1.0))]], [0], lambda task, rank: task.node
     )
     assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["groups.json", "job.0.et"]
-    with pytest.raises(InputError, match=r"out exists already and is not empty; name a new folder"):
+    with pytest.raises(InputError, match=r"out already exists and is not empty; choose a new folder"):
         write_chakra(tmp_path / "out", "job", [[]], [0], lambda task, rank: task.node)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
@@ -248,57 +248,57 @@ def send(tag: int = 1, **attributes: Any) -> Message:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "told"),
+    ("ranks", "message"),
     [
         (
             [[compute(micros=0, attributes={"num_ops": 5})]],
-            r"job\.0\.et: node 1 'work' has no duration; nodes are played",
+            r"job\.0\.et: node 1 'work' has no duration; nodes are simulated",
         ),
         ([[compute(attributes={"seconds": -1.0})]], r"node 1 'work' takes -1 s"),
         ([[compute(attributes={"seconds": float("inf")})]], r"node 1 'work' has inf for seconds"),
-        ([[compute(), compute()]], r"has 2 nodes of the number 1"),
-        ([[compute(data_deps=(9,))]], r"node 1 'work' depends on node 9, which is not there"),
+        ([[compute(), compute()]], r"has 2 nodes with number 1"),
+        ([[compute(data_deps=(9,))]], r"node 1 'work' depends on node 9, which does not exist"),
         ([[compute(1, data_deps=(2,)), compute(2, order_deps=(1,))]], r"node 1 'work' waits for itself"),
         ([[send()], []], r"rank 0 sends 1 messages of tag 1 to rank 1, which receives 0"),
         ([[send(comm_dst=5)], []], r"node 1 'out' is a message with rank 5"),
-        ([[send(comm_src=1)], []], r"node 1 'out' is rank 1's, in the trace of rank 0"),
+        ([[send(comm_src=1)], []], r"node 1 'out' belongs to rank 1, in the trace of rank 0"),
         ([[send(comm_size=-4)], []], r"node 1 'out' has -4 bytes"),
         ([[Message(1, "sum", COMM_COLL)]], r"node 1 'sum' has no comm_type"),
         ([[all_reduce(comm_type=11)]], r"node 1 'sum' has the comm_type 11"),
-        ([[all_reduce(root=1)]], r"node 1 'sum' has its root at place 1 of a group of 1"),
-        ([[all_reduce(pg_name="3")]], r"is of group '3', which the file of groups does not have"),
+        ([[all_reduce(root=1)]], r"node 1 'sum' has its root at index 1 of a group of 1"),
+        ([[all_reduce(pg_name="3")]], r"is in group '3', which is not in the file of groups"),
         ([[all_reduce()], []], r"rank 1 enters 0 collectives of its group with rank 0, which enters 1"),
-        ([[all_reduce()], [all_reduce(comm_size=9)]], r"job\.1\.et: node 1 'sum' is all-reduce of 9 bytes, of which"),
+        ([[all_reduce()], [all_reduce(comm_size=9)]], r"job\.1\.et: node 1 'sum' is all-reduce of 9 bytes, but on"),
     ],
 )
-def test_what_cannot_be_played_is_told_with_its_file_and_node(tmp_path: Path, ranks: Any, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_cannot_be_simulated_is_reported_with_its_file_and_node(tmp_path: Path, ranks: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         read_chakra(trace(tmp_path, *ranks))
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
-        (b"\x05ab", r"is no Chakra trace: a message of 5 bytes is cut off"),
-        (b"\x00\x02\x0b\x00", r"field 1 is of kind 3"),
-        (b"\x00\x02\x12\x09", r"field 2 is cut off"),
+        (b"\x05ab", r"is not a Chakra trace: a message of 5 bytes is truncated"),
+        (b"\x00\x02\x0b\x00", r"field 1 is of the unknown kind 3"),
+        (b"\x00\x02\x12\x09", r"field 2 is truncated"),
         (b"\x00\x01\x88", r"it ends within a number"),
         (b"\xff" * 12, r"more than 64 bits"),
-        (b"\x00\x06\x52\x04\x19abc", r"field 3 is cut off"),
+        (b"\x00\x06\x52\x04\x19abc", r"field 3 is truncated"),
         (b"\x00\x07\x52\x05\x1dabcd", r"field 3 of an attribute has 4 bytes"),
         (b"\x1f\x8b\x00", r"cannot be read"),
     ],
 )
-def test_bytes_that_are_no_trace_are_told(tmp_path: Path, data: bytes, told: str) -> None:
+def test_bytes_that_are_no_trace_are_reported(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "job.0.et").write_bytes(data)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_chakra(tmp_path)
 
 
-def test_a_folder_without_a_trace_of_every_rank_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder") as told:
+def test_a_folder_without_a_trace_of_every_rank_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder") as message:
         read_chakra(tmp_path / "nothing")
-    assert told.value.mistakes[0].file == str(tmp_path / "nothing")
+    assert message.value.mistakes[0].file == str(tmp_path / "nothing")
     with pytest.raises(InputError, match="has no traces; one for each rank"):
         read_chakra(tmp_path)
     trace(tmp_path, [], [], [])
@@ -311,22 +311,22 @@ def test_a_folder_without_a_trace_of_every_rank_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"1": [0, 7]}', '{"1": [0, 0]}', '{"1": 3}', "[]", '{"1": []}'])
-def test_groups_of_other_than_the_ranks_are_told(tmp_path: Path, text: str) -> None:
+def test_groups_of_other_than_the_ranks_are_reported(tmp_path: Path, text: str) -> None:
     trace(tmp_path, [], [])
     (tmp_path / "groups.json").write_text(text)
-    with pytest.raises(InputError, match="has other than ranks of the trace"):
+    with pytest.raises(InputError, match="is not a list of ranks of the trace"):
         read_chakra(tmp_path)
 
 
-def test_a_file_of_groups_that_is_none_and_one_of_several_are_told(tmp_path: Path) -> None:
+def test_a_file_of_groups_that_is_none_and_one_of_several_are_reported(tmp_path: Path) -> None:
     trace(tmp_path, [all_reduce(pg_name="1")], [])
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(InputError, match=r"a\.json is no file of groups"):
+    with pytest.raises(InputError, match=r"a\.json is not a file of groups"):
         read_chakra(tmp_path)
     (tmp_path / "b.json").write_text('{"1": [1]}')
-    with pytest.raises(InputError, match=r"several JSON files; name that of the groups \(--groups\)"):
+    with pytest.raises(InputError, match=r"several JSON files; select that of the groups \(--groups\)"):
         read_chakra(tmp_path)
-    with pytest.raises(InputError, match="is of group '1', in which rank 0 is not"):
+    with pytest.raises(InputError, match="is in group '1', which does not contain rank 0"):
         read_chakra(tmp_path, tmp_path / "b.json")
 
 

@@ -1,4 +1,4 @@
-"""A Hugging Face config gives the parameters that its class counts, and the FLOP that its formulas say."""
+"""A Hugging Face config gives the parameters that its class counts, and the FLOP of its formulas."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_neox_without_its_peculiarities_is_built_too(imported: Any, keys: dict
         ("gpt_neox", "GPTNeoXModel", -50_432 * 6144),
     ],
 )
-def test_heads_are_told_by_the_architecture(imported: Any, family: str, architecture: str, more: int) -> None:
+def test_heads_are_determined_by_the_architecture(imported: Any, family: str, architecture: str, more: int) -> None:
     keys = {"model_type": family, "num_labels": 5}
     body = imported(keys).num_parameters
     assert imported({**keys, "architectures": [architecture]}).num_parameters == body + more
@@ -231,15 +231,15 @@ WRONG = [
         "architectures: no architecture of this family is called 'Bart' (known: BertModel, BertForMaskedLM,",
     ),
     ('{"model_type": "bert"}', 513, "config.json: --tokens: the model has 512 positions (got 513 tokens)"),
-    ('{"model_type": "vit"}', 5, "a sample of a ViT is an image; leave --tokens out"),
+    ('{"model_type": "vit"}', 5, "a sample of a ViT is an image; remove --tokens"),
     ('{"model_type": "vit", "patch_size": 300}', None, "patch_size: expected at most image_size, 224 (got 300)"),
     ("\x00", None, "config.json:1: a NUL character; this is a binary file"),
-    ('{"model_type": "bert", "a": ' + "9" * 5000 + "}", None, "this is not JSON as it is read here: Exceeds the limit"),
+    ('{"model_type": "bert", "a": ' + "9" * 5000 + "}", None, "this JSON cannot be read: Exceeds the limit"),
 ]
 
 
 @pytest.mark.parametrize(("text", "tokens", "message"), WRONG)
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, tokens: int | None, message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, text: str, tokens: int | None, message: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -248,7 +248,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, tokens:
     assert caught.value.exit_status == 3
 
 
-def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama",\n"hidden_size": -1,\n"num_hidden_layers": "many",\n"vocab_size": 1.5}')
     with pytest.raises(InputError) as caught:
@@ -267,7 +267,7 @@ def test_the_command_writes_a_file_and_says_what_a_sample_is(
     out, err = capsys.readouterr()
     assert out == "workload: mine.yaml\nmine: 185 layers, 124.440 M parameters, 291.648 GFLOP forward per sequence\n"
     assert err.splitlines() == [
-        "note: a sample is 1024 tokens; --tokens says otherwise",
+        "note: a sample is 1024 tokens; change this with --tokens",
         "note: the catalogue's gpt2-small has the same parameters and FLOP, and published rates if there are any",
     ]
     assert read_workload_file("mine.yaml")[0].layers == import_hf("config.json").model.layers
@@ -278,8 +278,8 @@ def test_the_command_writes_a_file_and_says_what_a_sample_is(
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_more_tokens_than_a_rotary_model_was_made_for_are_told(tmp_path: Path) -> None:
+def test_more_tokens_than_a_rotary_model_was_made_for_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"model_type": "llama", "max_position_embeddings": 16}')
-    assert import_hf(path, 32).notes == ("32 tokens are more than the 16 positions that the config names",)
+    assert import_hf(path, 32).notes == ("32 tokens are more than the config's 16 positions",)
     assert import_hf(path).model.name == "llama"

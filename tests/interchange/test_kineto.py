@@ -231,7 +231,7 @@ def test_a_file_cut_in_half_says_so(tmp_path: Path, share: float) -> None:
     path = write(tmp_path, recorded(3))
     text = path.read_text()
     path.write_text(text[: int(share * len(text))])
-    with pytest.raises(InputError, match=r"trace\.json: is cut off after [\d,]+ characters.*copy the whole file"):
+    with pytest.raises(InputError, match=r"trace\.json: is truncated after [\d,]+ characters.*copy the whole file"):
         import_kineto(path)
 
 
@@ -239,7 +239,7 @@ def test_a_cut_behind_a_brace_is_one_too(tmp_path: Path) -> None:
     path = write(tmp_path, recorded(3))
     text = path.read_text()
     path.write_text(text[: text.index("}", len(text) // 2) + 1])
-    with pytest.raises(InputError, match="is cut off after"):
+    with pytest.raises(InputError, match="is truncated after"):
         import_kineto(path)
 
 
@@ -247,7 +247,7 @@ def test_a_compressed_file_cut_in_half_says_so(tmp_path: Path) -> None:
     packed = gzip.compress(json.dumps(recorded(3)).encode())
     path = tmp_path / "trace.json.gz"
     path.write_bytes(packed[: len(packed) // 2])
-    with pytest.raises(InputError, match="is cut off: the gzip data ends too early"):
+    with pytest.raises(InputError, match="is truncated: the gzip data ends too early"):
         import_kineto(path)
 
 
@@ -270,7 +270,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, message: str) -
         import_kineto(path)
 
 
-def test_a_file_that_is_not_there_is_told_with_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there_is_reported_with_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "kineto", str(tmp_path / "none.json")]) == 3
     assert "cannot read this trace: No such file" in capsys.readouterr().err
 
@@ -284,9 +284,9 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("Input Dims", "does not say what the batch was.*record_shapes=True; give it as --batch"),
+        ("Input Dims", "does not have the batch size.*record_shapes=True; give it with --batch"),
         ("Input type", "does not say what the precision was; give it as --precision"),
-        ("Sequence number", "has no backward pass that leads to a forward one"),
+        ("Sequence number", "has no backward pass that belongs to a forward one"),
     ],
 )
 def test_a_trace_without_what_is_needed_says_what_to_do(tmp_path: Path, key: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Imports that stand on an extra say how to install it."""
+"""Imports that need an extra report how to install it."""
 
 from __future__ import annotations
 

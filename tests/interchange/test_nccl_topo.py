@@ -1,4 +1,4 @@
-"""Topologies as NCCL writes them down, made up after its format."""
+"""NCCL topologies, written by hand in its format."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_of_several_hosts_in_a_dump_the_first_counts() -> None:
     assert read_nccl_topology(text).num_gpus == 1
 
 
-def test_a_card_whose_speed_nobody_knows_has_10_gbit() -> None:
+def test_a_card_of_unknown_speed_has_10_gbit() -> None:
     text = f'<system><cpu>{gpu(0)}<nic><net dev="0" speed="-1"/></nic></cpu></system>'
     assert read_nccl_topology(text).nic_bytes_per_s == (1.25e9,)
 
@@ -68,11 +68,11 @@ def test_a_card_whose_speed_nobody_knows_has_10_gbit() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<system><cpu></system>", "no topology of NCCL: mismatched tag"),
-        ("<graphs/>", "no topology of NCCL"),
-        ("<system><cpu/></system>", "has no GPU in it"),
+        ("<system><cpu></system>", "not an NCCL topology: mismatched tag"),
+        ("<graphs/>", "not an NCCL topology"),
+        ("<system><cpu/></system>", "has no GPU"),
         ('<!DOCTYPE s [<!ENTITY a "b">]><system/>', "declares a document type"),
-        ('<system><cpu><pci><gpu dev="x"/></pci></cpu></system>', "dev of <gpu> is no whole number"),
+        ('<system><cpu><pci><gpu dev="x"/></pci></cpu></system>', "dev of <gpu> is not a whole number"),
     ],
 )
 def test_what_is_no_topology_is_refused(text: str, message: str) -> None:

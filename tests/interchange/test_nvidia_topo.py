@@ -1,4 +1,4 @@
-"""Matrices of `nvidia-smi topo -m`, made up after what it prints on such machines, and the templates they give."""
+"""Matrices of `nvidia-smi topo -m`, written by hand in its format, and their templates."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_mesh_of_a_dgx_1_is_known() -> None:
     assert nearest_template(read_topo_matrix(matrix(mesh)), "v100").host["template"] == "dgx-1"
 
 
-def test_what_no_template_has_is_told() -> None:
+def test_what_no_template_has_is_noted() -> None:
     bridged = [["X", "NV4", "SYS"], ["NV4", "X", "SYS"], ["SYS", "SYS", "X"]]
     found = nearest_template(read_topo_matrix(matrix(bridged)), "a100")
     assert found.host["template"] == "dual-socket"
@@ -98,8 +98,8 @@ def test_what_no_template_has_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("command not found", "no matrix of `nvidia-smi topo -m`"),
-        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV", "no whole row for GPU1"),
+        ("command not found", "not a matrix of `nvidia-smi topo -m`"),
+        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV", "no complete row for GPU1"),
     ],
 )
 def test_what_is_no_matrix_is_refused(text: str, message: str) -> None:

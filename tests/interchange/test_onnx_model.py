@@ -1,4 +1,4 @@
-"""An ONNX file gives the parameters, FLOP and shapes that its operators say."""
+"""An ONNX file gives the parameters, FLOP and shapes of its operators."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_chain_of_convolutions_and_norms_needs_gradients_above_the_first(impor
     assert up.flop == up.flop_backward_data == 2 * 8 * 4 * 2 * 10
     assert up.shape == {"rows": 10, "inputs": 8, "outputs": 8, "count": 1}
     assert (loss.op, loss.input_elements) == ("loss", 80)
-    assert found.notes == ("2 constants are taken for no parameters, such as norm.2 (statistics, masks)",)
+    assert found.notes == ("2 constants are not counted as parameters, such as norm.2 (statistics, masks)",)
 
 
 def attention_nodes() -> tuple[list[onnx.NodeProto], dict[str, Any]]:
@@ -205,7 +205,7 @@ def test_attention_is_products_with_tied_weights_counted_once(imported: Any, bat
     assert (layers["projected"].num_parameters, layers["y"].num_parameters) == (1024, 0)
     assert layers["y"].flop_backward_weights == layers["y"].flop == 2 * 16 * 32 * 100
     assert found.model.num_parameters == 3200 + 2048 + 32 * 96 + 96 + 1024 + 64
-    assert found.notes == ("1 constants are taken for no parameters, such as mask (statistics, masks)",)
+    assert found.notes == ("1 constants are not counted as parameters, such as mask (statistics, masks)",)
     assert {"query", "turned", "split_shape", "shape"}.isdisjoint(layers)
     assert found.model.sample == "sequence"
 
@@ -290,16 +290,16 @@ def test_pads_that_are_left_to_the_runtime_are_those_that_fit(imported: Any) -> 
         (
             [helper.make_node("MatMulInteger", ["x", "w"], ["y"], name="q")],
             [2, 4],
-            "MatMulInteger 'q' computes with whole numbers: a quantised model is not trained",
+            "MatMulInteger 'q' computes with integers: a quantised model cannot be trained",
         ),
         (
             [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Conv", ["y"], ["y"], name="conv")],
             [2, 4],
-            "Conv 'conv' is not as ONNX has it (IndexError: ",
+            "Conv 'conv' does not follow ONNX (IndexError: ",
         ),
     ],
 )
-def test_what_cannot_be_imported_is_told_with_its_file(tmp_path: Path, nodes: Any, sides: Sides, message: str) -> None:
+def test_invalid_files_are_reported_with_their_path(tmp_path: Path, nodes: Any, sides: Sides, message: str) -> None:
     path = save(tmp_path / "net.onnx", nodes, {"x": (FLOAT, sides)}, {} if nodes is RELU else {"w": (4, 8)})
     with pytest.raises(InputError) as caught:
         import_onnx(path)
@@ -313,15 +313,15 @@ def test_a_dimension_that_is_not_open_is_refused(tmp_path: Path) -> None:
         import_onnx(path, {"token": 5})
 
 
-def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+def test_a_name_that_is_no_text_is_reported(tmp_path: Path) -> None:
     path = save(tmp_path / "net.onnx", DENSE, {"x": (FLOAT, ["N", 4])}, {"w": (4, 8)})
     path.write_bytes(path.read_bytes().replace(b"dense", b"den\xc1e"))
-    with pytest.raises(InputError, match="a name in it is no text in UTF-8"):
+    with pytest.raises(InputError, match="a name in it is not text in UTF-8"):
         import_onnx(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"name: net\n", b"\x08\x07\x12", b"\xff" * 40])
-def test_a_file_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_none_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
     with pytest.raises(InputError, match="this is not an ONNX file"):

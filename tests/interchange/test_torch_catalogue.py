@@ -1,4 +1,4 @@
-"""Networks as people write them in torch are those of the catalogue."""
+"""Networks written in torch are equal to the catalogue's."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_torch_builders_agree_with_the_catalogue_product_by_product(
     from clustersim.profiling.models import MODELS as BUILDERS
 
     if name not in BUILDERS:
-        pytest.skip("nobody wrote this model in torch yet")
+        pytest.skip("this model is not written in torch yet")
     monkeypatch.chdir(tmp_path)
     catalogue, imported = catalogue_case(name)
     assert imported.notes == ()

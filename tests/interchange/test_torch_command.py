@@ -1,4 +1,4 @@
-"""`import torch`: what it writes, and what cannot be traced is told in plain words."""
+"""`import torch`: its output, and its errors for modules that cannot be traced."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ six = 6
 @pytest.mark.parametrize(
     ("target", "shape", "message"),
     [
-        ("mine", "4", "expected a module and what builds the model, such as my_module:build (got 'mine')"),
+        ("mine", "4", "expected a module and the model's builder, such as my_module:build (got 'mine')"),
         ("mines:build", "4", "there is no module 'mines' here or among the installed packages"),
         ("mines/mine.py:build", "4", "there is no file 'mines/mine.py'"),
         ("mine:built", "4", "mine has no 'built'; did you mean 'build'?"),
-        ("mine:number", "4", "mine:number gives an int, and not an nn.Module"),
+        ("mine:number", "4", "mine:number returns an int, not an nn.Module"),
         ("mine:six", "4", "mine:six is an int; name an nn.Module, or a function that returns one"),
         ("mine:needy", "4", "mine:needy cannot be called without arguments (missing a required argument: 'size')"),
         ("mine:broken", "4", "mine:broken fails: OSError: no weights here ("),
         ("mine:leaves", "4", "mine:leaves fails: SystemExit: bye ("),
         ("mine:build", "5", "mine:build cannot be run on [2, 5]: RuntimeError: "),
         ("mine:shapes", "4", "mine:shapes cannot be run on [2, 4]: TypeError: "),
-        ("mine:values", "4", "mine:values cannot be run on [2, 4]: it asks a tensor for its values, and only shapes"),
-        ("mine:masks", "4", "mine:masks cannot be run on [2, 4]: it asks a tensor for its values, and only shapes"),
-        ("mine:apart", "4", "mine:apart does other work for 3 samples than for 2 (in its forward)"),
-        ("mine:detached", "4", "mine:detached returns nothing that depends on its parameters"),
+        ("mine:values", "4", "mine:values cannot be run on [2, 4]: it reads the values of a tensor, but only shapes"),
+        ("mine:masks", "4", "mine:masks cannot be run on [2, 4]: it reads the values of a tensor, but only shapes"),
+        ("mine:apart", "4", "mine:apart does different work for 3 samples than for 2 (in its forward)"),
+        ("mine:detached", "4", "the outputs of mine:detached do not depend on its parameters"),
         ("mine:frozen", "4", "mine:frozen has no parameter that needs a gradient: there is nothing to train"),
         ("mine:empty", "4", "mine:empty has no parameters: there is nothing to train"),
         ("mine:backward", "4", "the backward pass of mine:backward fails: RuntimeError: one of the variables needed"),
@@ -75,7 +75,7 @@ six = 6
         ("mine:build", "0", "an input has sizes from 1 to 2,147,483,647 (got '0')"),
     ],
 )
-def test_what_cannot_be_traced_is_told_in_one_line(
+def test_what_cannot_be_traced_is_reported_in_one_line(
     target: str,
     shape: str,
     message: str,

@@ -1,4 +1,4 @@
-"""A torch module becomes the workload that its layers say."""
+"""A torch module becomes the workload of its layers."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_what_is_under_no_grad_has_no_backward_pass(traced: Any) -> None:
     assert found.notes == ("2 parameters get no gradient on these inputs and are left out, such as teacher.weight",)
 
 
-def test_frozen_parameters_are_left_out_and_told(traced: Any) -> None:
+def test_frozen_parameters_are_left_out_and_noted(traced: Any) -> None:
     code = """
     def build():
         net = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))

@@ -1,4 +1,4 @@
-"""The update log can be read by people and by spreadsheets."""
+"""The update log as text and as a table."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_dropped_gradients_are_named_and_make_no_version(run):
     assert all(event["args"]["version_written"] is None for event in dropped)
 
 
-def test_the_trace_of_a_stretch_tells_only_of_gradients_begun_in_it(run):
+def test_the_trace_of_an_interval_has_only_gradients_begun_in_it(run):
     spans = run.spans
     kept = [number for number, start_s in enumerate(spans.start_s) if start_s >= 3.0]
     columns = {name: [column[number] for number in kept] for name, column in vars(spans).items()}

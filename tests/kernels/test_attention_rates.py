@@ -1,4 +1,4 @@
-"""Speeds of fused attention on Hopper and Ampere, held to the bars of the charts that they are fitted to."""
+"""Rates of fused attention on Hopper and Ampere, compared with the bars of the charts that they are fitted to."""
 
 from __future__ import annotations
 

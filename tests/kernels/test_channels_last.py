@@ -1,4 +1,4 @@
-"""Images whose channels lie last, and batch norms that take along what is behind them."""
+"""Channels-last images, and batch norms fused with the operations behind them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload
-from clustersim.kernels.convolution_kernels import convolution_products
+from clustersim.kernels.convolution_kernels import convolution_gemms
 from clustersim.kernels.kernel_constants import constants_for, constants_of
-from clustersim.kernels.kernel_model import PHASES, product_seconds, rates_of
+from clustersim.kernels.kernel_model import PHASES, gemm_seconds, rates_of
 from clustersim.kernels.layer_times import Library, estimate_layers
 from clustersim.kernels.programs.channels_last import Layout, constants_in, fused_norms
 from clustersim.model import Workload, load_model
@@ -52,9 +52,7 @@ def test_channels_last_save_what_turning_images_over_takes_what_norms_move_less_
             continue
         if before.layer.shape["channels"] < 8:  # copied into more channels instead
             continue
-        turned = (
-            convolution_products(before.layer.shape, 64, phase, constants, 2.0)[0].layout_bytes for phase in PHASES
-        )
+        turned = (convolution_gemms(before.layer.shape, 64, phase, constants, 2.0)[0].layout_bytes for phase in PHASES)
         assert saved_s == pytest.approx(sum(turned) / rate)
 
 
@@ -68,39 +66,37 @@ HALF, TF32 = PRECISIONS["amp-fp16"], PRECISIONS["tf32"]
 def test_three_colours_at_a_stride_of_two_are_filled_up_to_four_for_tensor_cores() -> None:
     known = constants_in("nhwc", constants_of(A100, "tensor"), HALF)
     for phase in ("forward", "backward_weights"):
-        ordinary, filled = convolution_products(COLOURS, 8, phase, known, 2.0)
+        ordinary, filled = convolution_gemms(COLOURS, 8, phase, known, 2.0)
         assert ordinary.ordinary
         assert not filled.ordinary
         assert filled.layout_bytes == 2 * 8 * 224 * 224 * (3 + 4)  # read with 3 channels, written with 4
         assert filled.flop * 3 == pytest.approx(2 * 8 * 112 * 112 * 64 * 49 * 3 * 4)
     for change in ({"stride_h": 1}, {"stride_w": 4, "stride_h": 4}, {"channels": 6}, {"groups": 3, "channels": 3}):
-        assert [each.ordinary for each in convolution_products({**COLOURS, **change}, 8, "forward", known, 2.0)] == [
-            True
-        ]
+        assert [each.ordinary for each in convolution_gemms({**COLOURS, **change}, 8, "forward", known, 2.0)] == [True]
 
 
-def test_colours_are_filled_up_in_16_bits_channels_last_and_where_images_are_turned_over() -> None:
+def test_few_channels_are_padded_in_16_bits_channels_last_and_where_images_are_transposed() -> None:
     volta, ampere = constants_for("volta", "tensor"), constants_for("ampere", "tensor")
     layouts: tuple[Layout, Layout] = ("nchw", "nhwc")
-    assert [constants_in(layout, volta, HALF).has_colours for layout in layouts] == [False, True]
-    assert [constants_in(layout, ampere, HALF).has_colours for layout in layouts] == [True, True]
-    assert not constants_in("nhwc", ampere, TF32).has_colours
-    assert not constants_in("nhwc", constants_for("volta", "ordinary"), HALF).has_colours
+    assert [constants_in(layout, volta, HALF).pads_to_four_channels for layout in layouts] == [False, True]
+    assert [constants_in(layout, ampere, HALF).pads_to_four_channels for layout in layouts] == [True, True]
+    assert not constants_in("nhwc", ampere, TF32).pads_to_four_channels
+    assert not constants_in("nhwc", constants_for("volta", "ordinary"), HALF).pads_to_four_channels
 
 
 def test_the_first_layers_gradient_takes_what_cudnns_and_cutlass_kernels_were_timed_to_take() -> None:
     """NVIDIA/cutlass, issue 793: an A100, 128 images of 4 channels, 0.459 ms in cuDNN's kernel, 1.31 in CUTLASS's."""
     known = constants_in("nhwc", constants_of(A100, "tensor"), HALF)
     shape = {**COLOURS, "channels": 4}
-    found = convolution_products(shape, 128, "backward_weights", known, 2.0)
-    assert 0.459e-3 < product_seconds(found, rates_of(A100, "amp-fp16"), known).min() < 1.31e-3
+    found = convolution_gemms(shape, 128, "backward_weights", known, 2.0)
+    assert 0.459e-3 < gemm_seconds(found, rates_of(A100, "amp-fp16"), known).min() < 1.31e-3
 
 
 def test_ordinary_units_beside_an_a100s_tensor_cores_have_voltas_prologue() -> None:
     ampere, volta = constants_for("ampere", "tensor"), constants_for("volta", "tensor")
-    alone = convolution_products({**COLOURS, "stride_h": 1}, 8, "forward", ampere, 2.0)[0]
+    alone = convolution_gemms({**COLOURS, "stride_h": 1}, 8, "forward", ampere, 2.0)[0]
     assert alone.prologue == volta.shape.convolution_prologue
-    whole = convolution_products({**COLOURS, "channels": 64}, 8, "forward", ampere, 2.0)[0]
+    whole = convolution_gemms({**COLOURS, "channels": 64}, 8, "forward", ampere, 2.0)[0]
     assert whole.prologue == ampere.shape.convolution_prologue
 
 
@@ -183,7 +179,7 @@ def test_joined_operations_are_not_issued() -> None:
     assert waits[0] - waits[1] == pytest.approx(2 * num_joined * 1e-3, rel=0.01)
 
 
-def test_a_norm_that_is_turned_over_moves_as_channels_first_and_five_maps_twice_more_and_nothing_else_changes() -> None:
+def test_a_transposed_norm_moves_five_feature_maps_twice_more_and_nothing_else_changes() -> None:
     last, turned = (
         estimate_layers(RESNET, V100, 64, "amp-fp16", layout="nhwc", library=library, operator_s=0.0).layers
         for library in ("cudnn", "cudnn-turned")
@@ -226,8 +222,8 @@ def test_a_published_rate_is_met_in_its_own_layout_and_others_are_as_much_slower
 
 
 def test_a_chip_whose_kernels_turn_nothing_over_says_so() -> None:
-    told = built(ComputeSpec(layout="nhwc"), gpu="v100").assumptions
-    assert any("as long with channels last as with channels first" in each for each in told)
+    messages = built(ComputeSpec(layout="nhwc"), gpu="v100").assumptions
+    assert any("as long with channels last as with channels first" in each for each in messages)
     assert not any("channels last" in each for each in built(ComputeSpec(layout="nhwc")).assumptions)
 
 
@@ -236,12 +232,12 @@ def test_a_chip_whose_kernels_turn_nothing_over_says_so() -> None:
     [
         ("resnet50", "fp32", "nhwc", "cudnn", "which fp32 does not use: layout: nhwc would change nothing"),
         ("bert-large", "amp-fp16", "nhwc", "cudnn", "bert-large has no convolution"),
-        ("resnet50", "amp-fp16", "nhwc", "unrolled", "images that lie channels first; drop layout: nhwc"),
-        ("resnet50", "amp-fp16", "nchw", "cudnn-fused", "with channels last alone; write layout: nhwc"),
-        ("resnet50", "tf32", "nhwc", "cudnn-fused", "for 16 bits with channels last alone"),
+        ("resnet50", "amp-fp16", "nhwc", "unrolled", "needs channels first; drop layout: nhwc"),
+        ("resnet50", "amp-fp16", "nchw", "cudnn-fused", "only in 16 bits with channels last; write layout: nhwc"),
+        ("resnet50", "tf32", "nhwc", "cudnn-fused", "only in 16 bits with channels last"),
         ("vgg16", "amp-fp16", "nhwc", "cudnn-fused", "vgg16 has no batch norm with a ReLU behind it"),
-        ("resnet50", "amp-fp16", "nchw", "cudnn-turned", "with channels last alone; write layout: nhwc"),
-        ("vgg16", "amp-fp16", "nhwc", "cudnn-turned", "vgg16 has no batch norm that could be turned over"),
+        ("resnet50", "amp-fp16", "nchw", "cudnn-turned", "only in 16 bits with channels last; write layout: nhwc"),
+        ("vgg16", "amp-fp16", "nhwc", "cudnn-turned", "vgg16 has no batch norm to transpose"),
     ],
 )
 def test_a_layout_that_changes_nothing_or_is_not_to_be_had_is_refused(

@@ -1,4 +1,4 @@
-"""What compressed gradients take on the wire, and what encoding and decoding them costs."""
+"""Compressed gradients: bytes on the wire, and the cost of encoding and decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured beats published beats estimated."""
+"""Measured times are preferred to published rates, and those to estimates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_another_gpu_and_batch_take_the_same_factor_on_their_own_estimates() -> 
     assert [layer.backward_s for layer in there.layers] == pytest.approx(
         [factor * layer.backward_s for layer in expected]
     )
-    assert "k20x is taken to be off by the same factor" in there.assumptions[0]
+    assert "k20x is assumed to need the same factor" in there.assumptions[0]
 
 
 def test_another_model_takes_the_same_factor_on_its_own_estimates() -> None:
@@ -59,7 +59,7 @@ def test_another_model_takes_the_same_factor_on_its_own_estimates() -> None:
         plain = estimate_layers(built.model, load_gpu("k20"), built.batch, "fp32").layers
         factors.append(built.forward_s / sum(layer.forward_s for layer in plain))
     assert factors[0] == pytest.approx(factors[1])
-    assert "images/s of googlenet-aux (a paper); nin is taken to be off by the same factor" in there.assumptions[0]
+    assert "images/s of googlenet-aux (a paper); nin is assumed to need the same factor" in there.assumptions[0]
 
 
 def test_a_rate_of_gradients_that_were_added_up_has_that_much_less_of_an_update_in_it() -> None:
@@ -70,7 +70,7 @@ def test_a_rate_of_gradients_that_were_added_up_has_that_much_less_of_an_update_
     assert 8 * (added_up.forward_s + added_up.backward_s) + added_up.optimizer_s == pytest.approx(8 * 8 / 100)
 
 
-def test_a_rate_of_a_model_that_nobody_knows_is_refused() -> None:
+def test_a_rate_of_an_unknown_model_is_refused() -> None:
     with pytest.raises(ValueError, match="did you mean 'googlenet-aux'"):
         SingleGpuRate(samples_per_s=1, batch=1, model="googlenet-axu", source="a paper")
 
@@ -93,7 +93,7 @@ def test_a_batch_between_published_ones_lies_between_their_rates() -> None:
 
 
 def test_a_batch_beyond_the_published_ones_says_so() -> None:
-    assert "nothing was published at batch 16" in workload("p100", 16, model="resnet50").assumptions[0]
+    assert "no rate is published at batch 16" in workload("p100", 16, model="resnet50").assumptions[0]
     assert "nothing was published" not in workload("p100", 64, model="resnet50").assumptions[0]
 
 
@@ -117,7 +117,7 @@ def test_a_users_model_takes_the_published_rate_of_the_one_that_multiplies_the_s
     assert find_curve(own, gpu, 32, "fp32") == find_curve(famous, gpu, 32, "fp32") is not None
 
 
-def test_a_users_model_is_scaled_as_its_famous_twin_and_keeps_what_else_it_does() -> None:
+def test_a_users_model_is_scaled_as_the_catalogues_equal_model_and_keeps_its_other_operations() -> None:
     famous = load_model("resnet50")
     own = replace(famous, name="mine", layers=(*famous.layers, *(replace(famous.layers[2], name="again"),)))
     theirs, mine = (
@@ -125,7 +125,7 @@ def test_a_users_model_is_scaled_as_its_famous_twin_and_keeps_what_else_it_does(
     )
     assert [one.forward_s for one in mine.layers[:-1]] == pytest.approx([one.forward_s for one in theirs.layers])
     assert mine.layers[-1].forward_s > 0
-    assert "mine multiplies the same matrices as resnet50, whose rates these are." in mine.assumptions[0]
+    assert "These are rates of resnet50, which has the same matrix products as mine." in mine.assumptions[0]
 
 
 def test_every_published_curve_names_a_model_a_gpu_and_a_precision_it_has() -> None:
@@ -160,7 +160,7 @@ def test_kernels_of_an_update_move_no_less_than_one_for_all(kind: str, passes: i
     least = OptimizerSpec.model_validate({"kind": kind, "passes": passes})
     assert least.moved_bytes_per_parameter == one.moved_bytes_per_parameter
     with pytest.raises(
-        ValidationError, match=f"one kernel of {kind} reads and writes {passes} tensors, several no fewer"
+        ValidationError, match=f"{kind} reads and writes at least {passes} tensors, those of one fused kernel"
     ):
         OptimizerSpec.model_validate({"kind": kind, "passes": passes - 1})
 
@@ -196,7 +196,7 @@ def test_times_of_a_workload_file_stay_as_they_are() -> None:
     assert built.layers[0].forward_s == 1.0
     assert built.layers[1].provenance == "estimated"
     assert f"1 of {len(NIN.layers)} layers are measured" in built.assumptions[0]
-    with pytest.raises(InputError, match="gives times of its own, and compute gives others"):
+    with pytest.raises(InputError, match="and compute give layer times"):
         build_workload(NIN, load_gpu("k20x"), 8, "fp32", MOMENTUM, rate(10, 8), given_times)
 
 
@@ -302,4 +302,4 @@ def test_a_compressed_model_exchanges_and_holds_fewer_bytes_and_computes_as_long
     assert short.gradient_bytes / dense.gradient_bytes == pytest.approx(0.66 / 4.8)
     assert short.memory_bytes["weights"] / dense.memory_bytes["weights"] == pytest.approx(0.66 / 4.8)
     assert short.compute_s == dense.compute_s
-    assert "assumed to shrink alike" in short.assumptions[-1]
+    assert "assumed to shrink by the same factor" in short.assumptions[-1]

@@ -1,4 +1,4 @@
-"""Convolutions without cuDNN: unrolled windows and a matrix product an image, against who timed them."""
+"""Convolutions without cuDNN: im2col and a GEMM per image, compared with measurements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload
-from clustersim.kernels.convolution_kernels import convolution_products, unrolled_products
+from clustersim.kernels.convolution_kernels import convolution_gemms, im2col_gemms
 from clustersim.kernels.kernel_constants import constants_for
 from clustersim.kernels.kernel_model import PHASES
 from clustersim.kernels.layer_times import Library, estimate_layers
@@ -25,15 +25,15 @@ SHAPE = {
 def test_unrolling_multiplies_as_often_as_the_convolution_does(groups: int) -> None:
     shape = {**SHAPE, "groups": groups}
     for phase in PHASES:
-        (unrolled,) = unrolled_products(shape, 8, phase, MAXWELL)
-        assert unrolled.flop == pytest.approx(convolution_products(shape, 8, phase, MAXWELL)[0].flop)
+        (unrolled,) = im2col_gemms(shape, 8, phase, MAXWELL)
+        assert unrolled.flop == pytest.approx(convolution_gemms(shape, 8, phase, MAXWELL)[0].flop)
         assert unrolled.repeats == 8 * groups
 
 
 def test_unrolling_writes_every_window_of_every_image_and_a_pointwise_convolution_none() -> None:
-    (unrolled,) = unrolled_products(SHAPE, 8, "forward", MAXWELL)
+    (unrolled,) = im2col_gemms(SHAPE, 8, "forward", MAXWELL)
     assert unrolled.layout_bytes == 4 * (64 * 9 * 28 * 28 + 64 * 28 * 28)
-    (pointwise,) = unrolled_products({**SHAPE, "kernel_h": 1, "kernel_w": 1}, 8, "forward", MAXWELL)
+    (pointwise,) = im2col_gemms({**SHAPE, "kernel_h": 1, "kernel_w": 1}, 8, "forward", MAXWELL)
     assert pointwise.layout_bytes == 0
     assert pointwise.launches == unrolled.launches - 1
 
@@ -83,11 +83,11 @@ def test_a_scenario_chooses_the_library_of_its_estimates() -> None:
     unrolled = seconds(ComputeSpec(library="unrolled"))
     assert unrolled == pytest.approx(network_s("caffenet", "k40", 256, "unrolled"), rel=0.02)
     assert seconds(ComputeSpec()) == pytest.approx(256 / 266.667)  # Caffe with cuDNN, as published
-    rate = {"samples_per_s": 190, "batch": 256, "source": "somebody"}
+    rate = {"samples_per_s": 190, "batch": 256, "source": "a benchmark"}
     scaled = ComputeSpec.model_validate({"library": "unrolled", "single_gpu": rate})
     assert seconds(scaled) == pytest.approx(256 / 190)
 
 
 def test_a_profile_has_a_library_of_its_own() -> None:
-    with pytest.raises(ValueError, match="drop library, or the profile"):
+    with pytest.raises(ValueError, match="drop library, or profile"):
         ComputeSpec(library="unrolled", profile="measured.json")

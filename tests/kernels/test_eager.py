@@ -1,11 +1,11 @@
-"""What PyTorch without a compiler moves through memory."""
+"""Memory traffic of PyTorch without a compiler."""
 
 import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.programs.eager import eager_around, eager_traffic
-from clustersim.kernels.programs.encoder_kernels import Around
+from clustersim.kernels.programs.eager import eager_extra_bytes, eager_traffic
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
 from clustersim.kernels.programs.language_models import megatron_traffic
 from clustersim.model import PRECISIONS, load_model
 from clustersim.model.builder import Builder, Tensor
@@ -80,15 +80,15 @@ def test_a_convolutions_bias_is_added_by_a_kernel_of_its_own_and_its_gradient_su
     net, x = Builder("one", "one"), Tensor(64, 32, 32)
     net.conv("plain", x, 128, 3, pad=1, bias=False)
     net.conv("biased", x, 128, 3, pad=1)
-    plain, biased = (eager_around(each, PRECISIONS["amp-fp16"]) for each in net.model().layers)
-    assert plain == Around()
+    plain, biased = (eager_extra_bytes(each, PRECISIONS["amp-fp16"]) for each in net.model().layers)
+    assert plain == ExtraBytes()
     output = 2.0 * 128 * 32 * 32
-    assert biased == Around(forward=2 * output, backward_weights=output)
+    assert biased == ExtraBytes(forward=2 * output, backward_weights=output)
 
 
 @pytest.mark.parametrize(("needs_gradient", "inputs"), [(True, 6.0), (False, 0.0)])
 def test_gradients_of_an_input_that_several_matrices_read_are_added_up_if_it_needs_one(needs_gradient, inputs):
     net, x = Builder("one", "one"), Tensor(64, 77, needs_gradient=needs_gradient)
     net.linear("qkv", x, 64, bias=False, count=3)
-    around = eager_around(net.model().layers[0], PRECISIONS["amp-fp16"])
-    assert around == Around(backward_data=inputs * 2 * 64 * 77)
+    around = eager_extra_bytes(net.model().layers[0], PRECISIONS["amp-fp16"])
+    assert around == ExtraBytes(backward_data=inputs * 2 * 64 * 77)

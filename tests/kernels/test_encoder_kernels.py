@@ -1,4 +1,4 @@
-"""What frameworks of 2018 to 2021 move around the products of an encoder, and what a V100 reaches of these."""
+"""Memory traffic of frameworks of 2018 to 2021 around the GEMMs of an encoder, and the rates of a V100."""
 
 import math
 
@@ -8,10 +8,15 @@ import pytest
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, build_workload, estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.kernel_model import plain_product, product_seconds, rates_of
+from clustersim.kernels.kernel_model import gemm_seconds, plain_gemm, rates_of
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.optimizer import OptimizerSpec
-from clustersim.kernels.programs.encoder_kernels import Around, around_products, casts_gradients, encoder_traffic
+from clustersim.kernels.programs.encoder_kernels import (
+    ExtraBytes,
+    casts_gradients,
+    encoder_extra_bytes,
+    encoder_traffic,
+)
 from clustersim.model import PRECISIONS, Workload, load_model
 from clustersim.model.builder import Builder, Tensor
 from clustersim.model.layer import Layer, LayerTime
@@ -59,11 +64,11 @@ def test_a_gelu_is_one_kernel():
 def test_heads_are_copied_two_tensors_before_or_after_each_product_of_an_attention(tokens):
     """Both ways, read and written, however long the sequence is: 4 tensors of tokens x features, and never scores."""
     net, x = Builder("one", "one"), Tensor(FEATURES, tokens)
-    scores = net.attention_product("scores", x, x, HEADS, outputs=tokens)
-    net.attention_product("context", scores, x, HEADS, outputs=FEATURES // HEADS)
+    scores = net.attention_matmul("scores", x, x, HEADS, outputs=tokens)
+    net.attention_matmul("context", scores, x, HEADS, outputs=FEATURES // HEADS)
     for layer in net.model().layers:
-        moved = around_products(layer, PRECISIONS["fp32"], "xla")
-        assert moved == Around(forward=16.0 * tokens * FEATURES, backward_data=16.0 * tokens * FEATURES)
+        moved = encoder_extra_bytes(layer, PRECISIONS["fp32"], "xla")
+        assert moved == ExtraBytes(forward=16.0 * tokens * FEATURES, backward_data=16.0 * tokens * FEATURES)
 
 
 def test_around_a_matrix_go_its_bias_the_sums_of_gradients_and_casts_of_weights():
@@ -72,9 +77,11 @@ def test_around_a_matrix_go_its_bias_the_sums_of_gradients_and_casts_of_weights(
     net.linear("qkv", X, FEATURES, count=3)
     (qkv,), number = net.model().layers, PRECISIONS["amp-fp16"]
     tensor, cast = 4.0 * TOKENS * FEATURES, 6.0 * 3 * (FEATURES + 1) * FEATURES
-    assert around_products(qkv, number, "eager-2020") == Around(2 * 3 * tensor, 6 * tensor, 3 * tensor, cast, cast)
-    assert around_products(qkv, number, "xla") == Around(0.0, 4 * tensor, 3 * tensor, cast, cast)
-    assert around_products(qkv, PRECISIONS["fp32"], "xla") == Around(0.0, 4 * tensor, 3 * tensor)
+    assert encoder_extra_bytes(qkv, number, "eager-2020") == ExtraBytes(
+        2 * 3 * tensor, 6 * tensor, 3 * tensor, cast, cast
+    )
+    assert encoder_extra_bytes(qkv, number, "xla") == ExtraBytes(0.0, 4 * tensor, 3 * tensor, cast, cast)
+    assert encoder_extra_bytes(qkv, PRECISIONS["fp32"], "xla") == ExtraBytes(0.0, 4 * tensor, 3 * tensor)
 
 
 def vit(library: Library, gradient_bytes: float, num_passes: int) -> Workload:
@@ -115,7 +122,7 @@ def test_a_gpus_piece_of_a_layer_casts_as_the_whole_layer_does():
 def test_a_matrix_without_biases_moves_none():
     net = Builder("one", "one")
     net.linear("it", X, FEATURES, bias=False)
-    assert around_products(net.model().layers[0], PRECISIONS["fp32"], "eager-2020") == Around()
+    assert encoder_extra_bytes(net.model().layers[0], PRECISIONS["fp32"], "eager-2020") == ExtraBytes()
 
 
 @pytest.mark.parametrize("library", ["eager-2020", "xla"])
@@ -163,8 +170,8 @@ SQUARES = [(1024, 57.30), (2048, 78.23), (4096, 95.73), (8192, 97.36), (10240, 8
 def test_products_on_a_v100_reach_what_random_numbers_do_and_not_what_deepbenchs_zeros_do():
     gpu = load_gpu("v100")
     known = constants_of(gpu, "tensor")
-    products = [plain_product(size, size, size, 1, "backward_data", known, 2.0) for size, _ in SQUARES]
-    seconds = product_seconds(products, rates_of(gpu, "amp-fp16"), known)
+    products = [plain_gemm(size, size, size, 1, "backward_data", known, 2.0) for size, _ in SQUARES]
+    seconds = gemm_seconds(products, rates_of(gpu, "amp-fp16"), known)
     errors = [
         math.log(forecast_s * rate * 1e12 / (2.0 * size**3))
         for forecast_s, (size, rate) in zip(seconds, SQUARES, strict=True)

@@ -1,4 +1,4 @@
-"""Attention in one kernel: what it computes, moves, keeps and repeats."""
+"""Fused attention: its FLOP, traffic, kept tensors and recomputation."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from clustersim.kernels import estimate_layers
 from clustersim.kernels.fused_attention import (
     FIRST_BY_SECOND,
     AttentionKernel,
-    fused_products,
+    fused_attention_gemms,
     is_fused,
     published_utilisation,
     with_kernel,
@@ -100,7 +100,7 @@ def test_queries_keys_values_and_what_is_written_cross_memory_once_forward_and_t
         products = [
             product
             for layer in attention().layers
-            for product in fused_products(layer, 2, phase, constants_for("hopper", "tensor"), 2.0)
+            for product in fused_attention_gemms(layer, 2, phase, constants_for("hopper", "tensor"), 2.0)
         ]
         assert sum(product.num_bytes for product in products) == times_moved * (32 + 8 + 8 + 32) * bytes_of_a_head
 
@@ -113,8 +113,8 @@ def test_however_few_tokens_there_are_both_layers_are_known_as_fused_and_those_t
     assert [is_fused(layer) for layer in attention(tokens, heads, shared, 64).layers] == [True, True]
     net = Builder("attention", "attention")
     query = Tensor(heads * 64, tokens)
-    scores = net.attention_product("a.scores", query, query, heads, outputs=tokens)
-    net.attention_product("a.context", scores, query, heads, outputs=64)
+    scores = net.attention_matmul("a.scores", query, query, heads, outputs=tokens)
+    net.attention_matmul("a.context", scores, query, heads, outputs=64)
     assert [is_fused(layer) for layer in net.model().layers] == [False, False]
 
 

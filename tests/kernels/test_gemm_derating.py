@@ -1,4 +1,4 @@
-"""What products keep in training on Ampere and Hopper: fitted to published steps, of which each part is forecast."""
+"""Derating of GEMMs in training on Ampere and Hopper: fitted to published steps, each forecast in all its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.hardware import GPUS, load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import OptimizerSpec, gemm_derating
 from clustersim.kernels.fused_attention import AttentionKernel, with_kernel
-from clustersim.kernels.gemm_derating import TRAINING_SHARE
+from clustersim.kernels.gemm_derating import TRAINING_DERATING
 from clustersim.kernels.kernel_constants import constants_of, fit_document
 from clustersim.kernels.layer_times import Library, estimate_layers
 from clustersim.kernels.programs import encoder_kernels
@@ -194,7 +194,7 @@ BERT_LAYER = ((1, 110e12), (3, 136e12))
 
 
 def bert_layer_s(passes: int, patch: pytest.MonkeyPatch) -> float:
-    patch.setattr(encoder_kernels, "ONE_AT_A_TIME", 2.0)
+    patch.setattr(encoder_kernels, "SCALAR_ACCESS_BYTES", 2.0)
     layers = estimate_layers(
         replace(load_model("bert-large")), load_gpu("a100"), 128, "amp-fp16", library="eager-2020"
     ).layers
@@ -204,7 +204,7 @@ def bert_layer_s(passes: int, patch: pytest.MonkeyPatch) -> float:
 
 def errors(architecture: str, share: float, patch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
     """Return log(forecast / measured) of each step, and the weights, those of every source summing to 1."""
-    patch.setattr(gemm_derating, "TRAINING_SHARE", {CHIP[architecture]: share})
+    patch.setattr(gemm_derating, "TRAINING_DERATING", {CHIP[architecture]: share})
     rows = [(np.log(np.divide(*step.seconds())), step.weight) for step in STEPS[architecture]]
     if architecture == "ampere":
         rows += [(np.log(bert_layer_s(num, patch) * rate / (num * LAYER_FLOP)), 0.5) for num, rate in BERT_LAYER]
@@ -216,7 +216,7 @@ def test_the_share_is_the_best_for_published_steps(
     architecture: str, bound: float, alone: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By least squares, to a hundredth; without it all steps but one are forecast too quick, and that is right."""
-    stored = TRAINING_SHARE[CHIP[architecture]]
+    stored = TRAINING_DERATING[CHIP[architecture]]
 
     def squares(share: float) -> float:
         error, weight = errors(architecture, share, monkeypatch)
@@ -234,7 +234,7 @@ def test_steps_in_16_bits_keep_more_than_those_in_8(monkeypatch: pytest.MonkeyPa
 
     A limit of 500 W takes no more of a step than it takes of the peak.
     """
-    found = np.expm1(errors("hopper", TRAINING_SHARE[CHIP["hopper"]], monkeypatch)[0])
+    found = np.expm1(errors("hopper", TRAINING_DERATING[CHIP["hopper"]], monkeypatch)[0])
     assert np.all(found[:3] > 0.08)
     assert np.all(found[3:8] < -0.05)
     assert abs(found[8]) < 0.05
@@ -243,7 +243,7 @@ def test_steps_in_16_bits_keep_more_than_those_in_8(monkeypatch: pytest.MonkeyPa
 
 def test_layers_of_transformer_engine_take_a_constant_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of 12 and 14 on an H100, of 14 and 38 on an H200: what is missing is 35 to 42 ms of each."""
-    monkeypatch.setattr(gemm_derating, "TRAINING_SHARE", {CHIP["hopper"]: 0.70})
+    monkeypatch.setattr(gemm_derating, "TRAINING_DERATING", {CHIP["hopper"]: 0.70})
     missing_s = [measured - forecast for forecast, measured in (step.seconds() for step in STEPS["hopper"][3:7])]
     assert min(missing_s) > 0.034
     assert max(missing_s) < 0.042
@@ -254,7 +254,7 @@ def test_fused_attention_and_casts_keep_their_rates(monkeypatch: pytest.MonkeyPa
     model, gpu = load_model("gpt-2x1024x8-seq512-vocab1024-fused"), load_gpu("h100")
     found = {}
     for share in (1.0, 0.5):
-        monkeypatch.setattr(gemm_derating, "TRAINING_SHARE", {CHIP["hopper"]: share})
+        monkeypatch.setattr(gemm_derating, "TRAINING_DERATING", {CHIP["hopper"]: share})
         found[share] = estimate_layers(replace(model), gpu, 8, "amp-bf16", operator_s=0.0).layers
     for whole, half in zip(found[1.0], found[0.5], strict=True):
         is_slower = whole.layer.op == "fully-connected"
@@ -278,16 +278,16 @@ def on_tensor_cores() -> dict[str, str]:
 def test_who_borrows_a_chips_constants_borrows_its_share(name: str, chip: str) -> None:
     """Large products reach in training the same share of the peak on every GPU that has the constants of one chip."""
     constants, layer = constants_of(load_gpu(name), "tensor"), load_model(NANOCHAT).layers
-    share = TRAINING_SHARE.get(chip, 1.0)
+    share = TRAINING_DERATING.get(chip, 1.0)
     large = fit_document()["chips"][chip]["efficiency"]["matmul_forward"]
     product = next(each for each in layer if each.op == "fully-connected")
     assert gemm_derating.gemm_derating(product, constants) == share
-    assert gemm_derating.in_training(constants).efficiency["matmul_forward"] == pytest.approx(large * share)
+    assert gemm_derating.derated_constants(constants).efficiency["matmul_forward"] == pytest.approx(large * share)
 
 
 def test_blackwell_has_hoppers_share() -> None:
     assert on_tensor_cores()["b200"] == CHIP["hopper"]
-    assert set(CHIP.values()) == set(TRAINING_SHARE)
+    assert set(CHIP.values()) == set(TRAINING_DERATING)
 
 
 def test_ordinary_units_have_none() -> None:

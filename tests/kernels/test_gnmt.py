@@ -1,4 +1,4 @@
-"""What GNMT's attention and loss move as NVIDIA's example has them, kernel by kernel, and as MLPerf's rounds do."""
+"""Traffic of GNMT's attention and loss, kernel by kernel in NVIDIA's example, and fused in its MLPerf code."""
 
 import pytest
 

@@ -1,12 +1,12 @@
-"""What GPT-2 of Hugging Face's transformers 4.3 moves, kernel by kernel as its source has them."""
+"""Traffic of GPT-2 of Hugging Face's transformers 4.3, kernel by kernel as in its source."""
 
 import pytest
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.programs.encoder_kernels import Around
-from clustersim.kernels.programs.huggingface import HUGGINGFACE_2021, huggingface_around, huggingface_traffic
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
+from clustersim.kernels.programs.huggingface import HUGGINGFACE_2021, huggingface_extra_bytes, huggingface_traffic
 from clustersim.model import PRECISIONS, load_model
 
 FP32 = PRECISIONS["fp32"]
@@ -60,7 +60,7 @@ def test_the_loss_copies_all_scores_but_the_last_tokens_and_puts_their_gradient_
 
 def test_heads_are_copied_and_their_gradients_put_together():
     """Queries, keys, values and what is mixed; backward the last, queries and values into rows, and three as one."""
-    around = [huggingface_around(GPT2[f"h.0.attention.{name}"], FP32) for name in ("scores", "context")]
+    around = [huggingface_extra_bytes(GPT2[f"h.0.attention.{name}"], FP32) for name in ("scores", "context")]
     queries = 4 * TOKENS * FEATURES
     assert sum(each.forward for each in around) == 4 * UNARY * queries
     assert sum(each.backward_data for each in around) == (3 * UNARY + 3 * UNARY) * queries
@@ -69,8 +69,8 @@ def test_heads_are_copied_and_their_gradients_put_together():
 def test_a_bias_is_written_before_its_product_and_its_gradient_summed():
     layer = GPT2["h.0.feed_forward.in"]
     output = 4 * 4 * FEATURES * TOKENS
-    assert huggingface_around(layer, FP32) == Around(forward=2 * output, backward_weights=output)
-    assert huggingface_around(GPT2["head"], FP32) == Around()
+    assert huggingface_extra_bytes(layer, FP32) == ExtraBytes(forward=2 * output, backward_weights=output)
+    assert huggingface_extra_bytes(GPT2["head"], FP32) == ExtraBytes()
 
 
 def test_a_layer_of_gpt_2_so_moves_5_to_6_gb_of_scores_with_four_sequences():
@@ -112,5 +112,5 @@ def test_autocast_is_refused_in_fp32():
 
 @pytest.mark.parametrize(("model", "what"), [("llama-2-7b", "rms-norm"), ("gpt-2x64x2-fused", "fused attention")])
 def test_other_models_are_refused(model, what):
-    with pytest.raises(InputError, match=rf"is no GPT-2, .*is {what}; write library: eager"):
+    with pytest.raises(InputError, match=rf"supports only a GPT-2, .*is {what}; write library: eager"):
         estimate_layers(load_model(model), load_gpu("titan-rtx"), 1, "fp32", library=HUGGINGFACE_2021)

@@ -1,4 +1,4 @@
-"""The kernel model: a roofline with tiles, and what it says about kernels and networks that somebody timed."""
+"""The kernel model: a roofline with tiles, compared with measured kernels and networks."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ruamel.yaml import YAML
 from clustersim.errors import InputError
 from clustersim.hardware import GPUS, load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.convolution_kernels import convolution_products
+from clustersim.kernels.convolution_kernels import convolution_gemms
 from clustersim.kernels.kernel_constants import (
     FIT_FILE,
     KernelConstants,
-    Shape,
+    ShapeConstants,
     constants_for,
     constants_of,
     fit_document,
 )
 from clustersim.kernels.kernel_model import (
     PHASES,
+    Gemm,
+    GpuRates,
     Phase,
-    Product,
-    Rates,
-    matmul_products,
-    plain_product,
-    product_seconds,
+    gemm_seconds,
+    linear_gemms,
+    plain_gemm,
     rates_of,
-    recurrent_products,
+    recurrent_gemms,
 )
 from clustersim.model import PRECISIONS, load_model
 
 MATMULS = tuple(f"matmul_{phase}" for phase in PHASES)
 IDEAL = KernelConstants(
-    Shape(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0),
+    ShapeConstants(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0),
     dict.fromkeys((*MATMULS, *PHASES), 1.0), {}, {}, 1.0, "", tensor=False, assumed=False,
 )  # fmt: skip
 REAL = constants_for("maxwell", "ordinary")
-RATES = Rates(6e12, memory_bytes_per_s=300e9, num_multiprocessors=16, launch_s=5e-6, ordinary_flop_per_s=6e12)
+RATES = GpuRates(6e12, memory_bytes_per_s=300e9, num_multiprocessors=16, launch_s=5e-6, ordinary_flop_per_s=6e12)
 RES4 = {
     "channels": 256, "filters": 256, "height": 14, "width": 14, "kernel_h": 3, "kernel_w": 3, "stride_h": 1,
     "stride_w": 1, "pad_h": 1, "pad_w": 1, "groups": 1, "out_height": 14, "out_width": 14,
@@ -50,12 +50,12 @@ RES4 = {
 FC = {"rows": 1, "inputs": 4096, "outputs": 4096, "count": 1}
 
 
-def seconds(products: list[Product], constants: KernelConstants = REAL, rates: Rates = RATES) -> float:
-    return float(product_seconds(products, rates, constants).min())
+def seconds(products: list[Gemm], constants: KernelConstants = REAL, rates: GpuRates = RATES) -> float:
+    return float(gemm_seconds(products, rates, constants).min())
 
 
-def product(rows: float, columns: float, inner: float, num_bytes: float = 0.0) -> Product:
-    return Product(rows, columns, inner, 1, num_bytes, 1.0, 0.0, 0.0, 0.0, 0.0)
+def product(rows: float, columns: float, inner: float, num_bytes: float = 0.0) -> Gemm:
+    return Gemm(rows, columns, inner, 1, num_bytes, 1.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_product_that_fills_every_multiprocessor_runs_at_peak() -> None:
@@ -96,7 +96,7 @@ def test_a_short_inner_dimension_pays_the_prologue_more_often() -> None:
 def test_a_batch_takes_longer_than_a_smaller_one_and_less_than_its_parts_apart(
     batch: int, phase: Phase, times: int
 ) -> None:
-    for make, shape in ((convolution_products, RES4), (matmul_products, FC)):
+    for make, shape in ((convolution_gemms, RES4), (linear_gemms, FC)):
         one, next_one, many = (seconds(make(shape, size, phase, REAL)) for size in (batch, batch + 1, batch * times))
         assert one <= next_one * (1 + 1e-12)
         assert many <= times * one * (1 + 1e-12)
@@ -105,7 +105,7 @@ def test_a_batch_takes_longer_than_a_smaller_one_and_less_than_its_parts_apart(
 @settings(deadline=None, max_examples=25)
 @given(batch=st.integers(1, 256), phase=st.sampled_from(PHASES))
 def test_no_kernel_beats_the_peak_or_the_memory(batch: int, phase: Phase) -> None:
-    for item in convolution_products(RES4, batch, phase, replace(REAL, winograd={})):
+    for item in convolution_gemms(RES4, batch, phase, replace(REAL, winograd={})):
         taken = seconds([item])
         assert taken >= item.flop / RATES.flop_per_s
         assert taken >= item.num_bytes / RATES.memory_bytes_per_s
@@ -114,65 +114,65 @@ def test_no_kernel_beats_the_peak_or_the_memory(batch: int, phase: Phase) -> Non
 @settings(deadline=None, max_examples=25)
 @given(batch=st.integers(1, 64), factor=st.floats(0.25, 8))
 def test_a_gpu_faster_in_everything_is_faster_by_as_much(batch: int, factor: float) -> None:
-    faster = Rates(6e12 * factor, 300e9 * factor, 16, 5e-6 / factor, 6e12 * factor)
-    items = convolution_products(RES4, batch, "forward", REAL)
+    faster = GpuRates(6e12 * factor, 300e9 * factor, 16, 5e-6 / factor, 6e12 * factor)
+    items = convolution_gemms(RES4, batch, "forward", REAL)
     assert seconds(items, rates=faster) == pytest.approx(seconds(items) / factor)
 
 
 def test_a_convolution_counts_two_flop_a_multiply_add_in_every_phase() -> None:
     expected = 2.0 * 8 * 256 * 256 * 9 * 14 * 14
     for phase in PHASES:
-        assert convolution_products(RES4, 8, phase, IDEAL)[0].flop == pytest.approx(expected)
+        assert convolution_gemms(RES4, 8, phase, IDEAL)[0].flop == pytest.approx(expected)
 
 
 def test_groups_divide_the_flop_of_a_convolution() -> None:
-    whole, halved = (convolution_products({**RES4, "groups": groups}, 4, "forward", REAL)[0].flop for groups in (1, 2))
+    whole, halved = (convolution_gemms({**RES4, "groups": groups}, 4, "forward", REAL)[0].flop for groups in (1, 2))
     assert halved == whole / 2
 
 
 def test_a_stride_makes_the_gradient_of_data_slower_for_its_flop() -> None:
     shape = {**RES4, "kernel_h": 1, "kernel_w": 1}
     strided = {**shape, "stride_h": 2, "stride_w": 2, "out_height": 7, "out_width": 7}
-    plain, late = (convolution_products(each, 32, "backward_data", IDEAL)[0] for each in (shape, strided))
+    plain, late = (convolution_gemms(each, 32, "backward_data", IDEAL)[0] for each in (shape, strided))
     assert late.flop == plain.flop / 4
-    late_real = convolution_products(strided, 32, "backward_data", REAL)[0]
+    late_real = convolution_gemms(strided, 32, "backward_data", REAL)[0]
     assert late_real.penalty == REAL.shape.strided_backward_data > 1
 
 
 def test_winograd_is_for_three_by_three_convolutions_of_stride_one() -> None:
-    assert len(convolution_products(RES4, 8, "forward", REAL)) == 2
-    assert len(convolution_products({**RES4, "kernel_h": 5}, 8, "forward", REAL)) == 1
-    assert len(convolution_products({**RES4, "stride_h": 2, "out_height": 7}, 8, "forward", REAL)) == 1
-    assert len(convolution_products(RES4, 8, "forward", constants_for("volta", "tensor"))) == 1
-    assert len(convolution_products(RES4, 8, "forward", constants_for("kepler", "ordinary"))) == 1
-    assert len(convolution_products(RES4, 8, "forward", constants_of(load_gpu("k80"), "ordinary"))) == 2
+    assert len(convolution_gemms(RES4, 8, "forward", REAL)) == 2
+    assert len(convolution_gemms({**RES4, "kernel_h": 5}, 8, "forward", REAL)) == 1
+    assert len(convolution_gemms({**RES4, "stride_h": 2, "out_height": 7}, 8, "forward", REAL)) == 1
+    assert len(convolution_gemms(RES4, 8, "forward", constants_for("volta", "tensor"))) == 1
+    assert len(convolution_gemms(RES4, 8, "forward", constants_for("kepler", "ordinary"))) == 1
+    assert len(convolution_gemms(RES4, 8, "forward", constants_of(load_gpu("k80"), "ordinary"))) == 2
 
 
 def test_winograd_multiplies_two_and_a_quarter_times_less() -> None:
-    direct, winograd = convolution_products(RES4, 8, "forward", REAL)
+    direct, winograd = convolution_gemms(RES4, 8, "forward", REAL)
     assert direct.flop / winograd.flop == pytest.approx(2.25)
 
 
 def test_fourier_transforms_are_for_large_filters_of_stride_one_and_multiply_as_often_as_frequencies_say() -> None:
     shape = {**RES4, "height": 28, "width": 28, "out_height": 28, "out_width": 28, "kernel_h": 5, "kernel_w": 5}
-    direct, fourier = convolution_products(shape, 8, "forward", REAL)
+    direct, fourier = convolution_gemms(shape, 8, "forward", REAL)
     assert direct.flop == pytest.approx(2 * 8 * 28 * 28 * 25 * 256 * 256)
     assert fourier.flop == pytest.approx(
         8 * 8 * 32 * 17 * 256 * 256
     )  # a complex multiply-add is 8 FLOP; one tile an image
     assert fourier.layout_bytes == 2 * 8 * 32 * 17 * (2 * 8 * 256 + 256 * 256)  # complex numbers, written and read
-    assert len(convolution_products(shape, 8, "backward_weights", REAL)) == 1
-    assert len(convolution_products({**shape, "stride_h": 2, "out_height": 14}, 8, "forward", REAL)) == 1
-    assert len(convolution_products(shape, 8, "forward", constants_for("volta", "tensor"))) == 1
+    assert len(convolution_gemms(shape, 8, "backward_weights", REAL)) == 1
+    assert len(convolution_gemms({**shape, "stride_h": 2, "out_height": 14}, 8, "forward", REAL)) == 1
+    assert len(convolution_gemms(shape, 8, "forward", constants_for("volta", "tensor"))) == 1
 
 
 def test_tensor_cores_leave_channels_that_are_not_aligned_to_the_ordinary_units() -> None:
     volta = constants_for("volta", "tensor")
     for channels, element_bytes, ordinary in ((3, 2.0, True), (8, 2.0, False), (4, 2.0, True), (4, 4.0, False)):
-        item = convolution_products({**RES4, "channels": channels}, 8, "forward", volta, element_bytes)[0]
+        item = convolution_gemms({**RES4, "channels": channels}, 8, "forward", volta, element_bytes)[0]
         assert item.ordinary == ordinary
-    assert not convolution_products({**RES4, "channels": 3}, 8, "forward", REAL)[0].ordinary
-    rates = Rates(100e12, 900e9, 80, 0.0, 10e12)
+    assert not convolution_gemms({**RES4, "channels": 3}, 8, "forward", REAL)[0].ordinary
+    rates = GpuRates(100e12, 900e9, 80, 0.0, 10e12)
     odd, even = (product(128 * 80, 128, 1000), replace(product(128 * 80, 128, 1000), ordinary=True))
     assert seconds([even], IDEAL, rates) == pytest.approx(10 * seconds([odd], IDEAL, rates))
 
@@ -180,29 +180,29 @@ def test_tensor_cores_leave_channels_that_are_not_aligned_to_the_ordinary_units(
 def test_tensor_cores_have_convolutions_of_324_filters_as_those_of_328_and_a_copy_of_the_outputs() -> None:
     volta, ampere = constants_for("volta", "tensor"), constants_for("ampere", "tensor")
     for phase in PHASES:
-        ordinary, padded = convolution_products({**RES4, "filters": 324}, 8, phase, volta, 2.0)
-        (whole,) = convolution_products({**RES4, "filters": 328}, 8, phase, volta, 2.0)
+        ordinary, padded = convolution_gemms({**RES4, "filters": 324}, 8, phase, volta, 2.0)
+        (whole,) = convolution_gemms({**RES4, "filters": 328}, 8, phase, volta, 2.0)
         assert ordinary.ordinary
         assert padded == replace(whole, layout_bytes=2 * 8 * 14 * 14 * (324 + 328))  # read wide, written narrow
-        _, turned = convolution_products({**RES4, "filters": 324}, 8, phase, ampere, 2.0)
-        assert [turned] == convolution_products({**RES4, "filters": 328}, 8, phase, ampere, 2.0)  # filled on the way
+        _, turned = convolution_gemms({**RES4, "filters": 324}, 8, phase, ampere, 2.0)
+        assert [turned] == convolution_gemms({**RES4, "filters": 328}, 8, phase, ampere, 2.0)  # filled on the way
 
 
 def test_channels_fewer_than_a_filling_and_those_of_groups_are_not_filled_up_for_tensor_cores() -> None:
     volta = constants_for("volta", "tensor")
     for change in ({"channels": 3}, {"filters": 4}, {"channels": 324, "filters": 324, "groups": 3}):
-        assert [each.ordinary for each in convolution_products({**RES4, **change}, 8, "forward", volta, 2.0)] == [True]
-    in_tf32 = convolution_products({**RES4, "filters": 6}, 8, "forward", constants_for("hopper", "tensor"), 4.0)
+        assert [each.ordinary for each in convolution_gemms({**RES4, **change}, 8, "forward", volta, 2.0)] == [True]
+    in_tf32 = convolution_gemms({**RES4, "filters": 6}, 8, "forward", constants_for("hopper", "tensor"), 4.0)
     assert [each.rows for each in in_tf32] == [6, 8]
 
 
 def test_from_ampere_on_a_convolution_turns_its_tensors_over_and_a_pointwise_one_in_16_bits_alone() -> None:
     hopper = constants_for("hopper", "tensor")
     moved = 4.0 * 8 * 14 * 14 * (256 + 256)
-    assert convolution_products(RES4, 8, "forward", hopper)[0].layout_bytes == pytest.approx(2 * moved)
+    assert convolution_gemms(RES4, 8, "forward", hopper)[0].layout_bytes == pytest.approx(2 * moved)
     pointwise = {**RES4, "kernel_h": 1, "kernel_w": 1}
-    assert convolution_products(pointwise, 8, "forward", hopper)[0].layout_bytes == 0
-    assert convolution_products(pointwise, 8, "forward", hopper, 2.0)[0].layout_bytes == pytest.approx(moved)
+    assert convolution_gemms(pointwise, 8, "forward", hopper)[0].layout_bytes == 0
+    assert convolution_gemms(pointwise, 8, "forward", hopper, 2.0)[0].layout_bytes == pytest.approx(moved)
     turned = replace(product(128 * 16, 128, 1000), layout_bytes=3e9)
     assert seconds([turned], IDEAL) == pytest.approx(seconds([replace(turned, layout_bytes=0)], IDEAL) + 3e9 / 300e9)
 
@@ -210,27 +210,27 @@ def test_from_ampere_on_a_convolution_turns_its_tensors_over_and_a_pointwise_one
 def test_a_large_transposed_operand_is_slower_on_a_chip_whose_address_translation_does_not_reach() -> None:
     slow = replace(IDEAL, shape=replace(IDEAL.shape, far_operand=2.0, far_column=3.0, far_power_of_two=1.5))
     layer = {"rows": 1, "inputs": 2560, "outputs": 4096, "count": 1}
-    assert matmul_products(layer, 640, "forward", slow)[0].penalty == 2
-    assert matmul_products(layer, 64, "forward", slow)[0].penalty == 3
-    assert matmul_products({**layer, "inputs": 4096}, 64, "forward", slow)[0].penalty == 1.5
-    assert matmul_products(layer, 64, "backward_data", slow)[0].penalty == 1
-    assert matmul_products({**layer, "outputs": 1024}, 64, "forward", slow)[0].penalty == 1
+    assert linear_gemms(layer, 640, "forward", slow)[0].penalty == 2
+    assert linear_gemms(layer, 64, "forward", slow)[0].penalty == 3
+    assert linear_gemms({**layer, "inputs": 4096}, 64, "forward", slow)[0].penalty == 1.5
+    assert linear_gemms(layer, 64, "backward_data", slow)[0].penalty == 1
+    assert linear_gemms({**layer, "outputs": 1024}, 64, "forward", slow)[0].penalty == 1
 
 
 def test_rows_that_no_vector_load_fits_are_slower() -> None:
     slow = replace(IDEAL, shape=replace(IDEAL.shape, ragged_rows=1.5))
     for outputs, penalty in ((35, 1.5), (50257, 1.5), (1000, 1), (5124, 1)):
-        assert matmul_products({**FC, "outputs": outputs}, 64, "forward", slow)[0].penalty == penalty
-        assert matmul_products({**FC, "outputs": outputs}, 64, "backward_data", slow)[0].penalty == 1
+        assert linear_gemms({**FC, "outputs": outputs}, 64, "forward", slow)[0].penalty == penalty
+        assert linear_gemms({**FC, "outputs": outputs}, 64, "backward_data", slow)[0].penalty == 1
 
 
 def test_pascals_kernel_for_few_columns_takes_the_time_of_its_matrix_and_is_not_left_for_a_quicker_one() -> None:
     """cuBLAS 8 took it up to 16 columns: on a P100 8,448 x 16 x 2,816 lasted three times as long as with 32 columns."""
     thin = replace(IDEAL, shape=replace(IDEAL.shape, thin_traffic=5.0))
-    few, more = (matmul_products(FC, columns, "forward", thin)[0] for columns in (16, 17))
+    few, more = (linear_gemms(FC, columns, "forward", thin)[0] for columns in (16, 17))
     assert seconds([few], thin) == pytest.approx(4 * (5 * 4096**2 + 2 * 16 * 4096) / 300e9)
     assert seconds([more], thin) < seconds([few], thin)
-    assert matmul_products(FC, 16, "backward_weights", thin)[0].num_bytes < few.num_bytes
+    assert linear_gemms(FC, 16, "backward_weights", thin)[0].num_bytes < few.num_bytes
     chips = fit_document()["chips"]
     assert {name for name, chip in chips.items() if chip["shape"]["thin_traffic"]} == {"gp100", "gp102"}
 
@@ -239,14 +239,14 @@ def test_channels_that_tensor_cores_cannot_have_are_filled_up_to_four() -> None:
     volta = constants_for("volta", "tensor")
     for phase in PHASES:
         colours, four, one = (
-            convolution_products({**RES4, "channels": channels}, 8, phase, volta, 2.0)[0] for channels in (3, 4, 1)
+            convolution_gemms({**RES4, "channels": channels}, 8, phase, volta, 2.0)[0] for channels in (3, 4, 1)
         )
         assert colours.flop == pytest.approx(four.flop) == pytest.approx(one.flop)
 
 
 def test_tensor_core_convolutions_can_cut_their_inner_dimension_forward() -> None:
     for units, can_split in (("tensor", True), ("ordinary", False)):
-        assert convolution_products(RES4, 8, "forward", constants_for("volta", units), 2.0)[0].can_split == can_split
+        assert convolution_gemms(RES4, 8, "forward", constants_for("volta", units), 2.0)[0].can_split == can_split
 
 
 def test_no_tile_of_a_convolution_is_smaller_than_the_library_has() -> None:
@@ -256,15 +256,15 @@ def test_no_tile_of_a_convolution_is_smaller_than_the_library_has() -> None:
 
 def test_a_recurrent_layer_goes_token_by_token_but_adds_its_weights_gradient_at_once() -> None:
     shape = {"rows": 1, "inputs": 1024, "outputs": 2048, "count": 20}
-    forward, weights = (recurrent_products(shape, 16, phase, REAL)[0] for phase in ("forward", "backward_weights"))
-    one = recurrent_products({**shape, "count": 1}, 16, "forward", REAL)
+    forward, weights = (recurrent_gemms(shape, 16, phase, REAL)[0] for phase in ("forward", "backward_weights"))
+    one = recurrent_gemms({**shape, "count": 1}, 16, "forward", REAL)
     assert seconds([forward]) == pytest.approx(20 * seconds(one))
     assert (weights.inner, weights.repeats) == (20 * 16, 1)
     assert forward.flop == weights.flop == 2.0 * 16 * 20 * 1024 * 2048
 
 
 def test_no_products_take_no_time() -> None:
-    assert product_seconds([], RATES, REAL).shape == (0,)
+    assert gemm_seconds([], RATES, REAL).shape == (0,)
 
 
 def test_every_architecture_of_a_sheet_has_constants() -> None:
@@ -276,7 +276,7 @@ def test_every_architecture_of_a_sheet_has_constants() -> None:
             assert constants.source
 
 
-def test_constants_of_an_architecture_nobody_timed_say_that_they_are_assumed() -> None:
+def test_constants_of_an_architecture_without_timings_are_assumed() -> None:
     timed = {"kepler", "maxwell", "pascal", "volta"}
     for name in fit_document()["architectures"]:
         assert constants_for(name, "ordinary").assumed == (name not in timed)
@@ -335,7 +335,8 @@ def test_kernels_left_out_of_the_fit_are_met_as_the_goals_ask() -> None:
 
 def test_phases_on_tensor_cores_are_met_less_well_and_that_is_bounded_too() -> None:
     """Wider: cuDNN 7 had a tensor-core kernel for some convolutions only, and which gradients of weights took one
-    cannot be told from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all left out.
+    cannot be determined from their shapes, so those are off by 38 %. TF32 has one network, whose 19 kernels are all
+    left out.
     """
     left_out = errors_of_the_fit()["left_out"]
     bounds = {
@@ -407,7 +408,7 @@ def test_products_left_out_of_the_fit_take_what_was_measured_to_the_stated_error
     for name, phase, rows, columns, inner, milliseconds in LEFT_OUT:
         gpu = load_gpu(name)
         constants = constants_of(gpu, "ordinary")
-        item = plain_product(rows, columns, inner, 1, phase, constants)
+        item = plain_gemm(rows, columns, inner, 1, phase, constants)
         errors.append(math.log(seconds([item], constants, rates_of(gpu, "fp32")) * 1e3 / milliseconds))
     sizes = sorted(abs(error) for error in errors)
     assert sizes[len(sizes) // 2] < 0.2

@@ -1,4 +1,4 @@
-"""What codes that train language models move through memory beside products."""
+"""Memory traffic of training programs of language models in addition to GEMMs."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.layer_times import LIBRARIES
 from clustersim.kernels.programs.diffusers import DIFFUSERS
-from clustersim.kernels.programs.eager import eager_around
-from clustersim.kernels.programs.encoder_kernels import Around
+from clustersim.kernels.programs.eager import eager_extra_bytes
+from clustersim.kernels.programs.encoder_kernels import ExtraBytes
 from clustersim.kernels.programs.gnmt import EXAMPLE, ROUND
 from clustersim.kernels.programs.huggingface import AUTOCAST, HUGGINGFACE_2021
-from clustersim.kernels.programs.language_models import AROUND, TRAFFIC, turned_over
+from clustersim.kernels.programs.language_models import EXTRA_BYTES, TRAFFIC, sequence_transposes
 from clustersim.kernels.programs.nemo import NEMO, NEMO_AUTOCAST
 from clustersim.model import PRECISIONS, Layer, load_model
 
@@ -93,13 +93,13 @@ def test_the_gradient_of_all_scores_but_the_last_tokens_is_put_into_zeros():
 
 def test_a_bias_costs_one_more_read_of_the_outputs_gradient():
     with_bias, without = layer_of("mpt-7b", "attention.qkv"), layer_of("llama-2-7b", "attention.qkv")
-    assert eager_around(with_bias, BF16).backward_weights == 2 * with_bias.output_elements
-    assert eager_around(without, BF16).backward_weights == 0
+    assert eager_extra_bytes(with_bias, BF16).backward_weights == 2 * with_bias.output_elements
+    assert eager_extra_bytes(without, BF16).backward_weights == 0
 
 
 def test_two_matrices_that_read_one_input_leave_two_gradients_to_add_unless_they_are_one():
     gate_and_up = layer_of("llama-2-7b", "feed_forward.in")
-    found = {library: AROUND[library](gate_and_up, BF16).backward_data for library in AROUND}
+    found = {library: EXTRA_BYTES[library](gate_and_up, BF16).backward_data for library in EXTRA_BYTES}
     summed = 3 * 2 * gate_and_up.input_elements
     of_llamas = {library: found[library] for library in found if library not in NOT_OF_LLAMAS}
     assert of_llamas == {
@@ -116,9 +116,9 @@ def test_two_matrices_that_read_one_input_leave_two_gradients_to_add_unless_they
 def test_gradients_of_queries_keys_and_values_are_moved_six_times_in_pytorch(model):
     products = [layer_of(model, f"attention.{name}") for name in ("scores", "context")]
     queries = products[1].output_elements
-    assert sum(eager_around(each, BF16).backward_data for each in products) == 2 * 6 * queries
-    others = set(AROUND) - {"eager", "fms", *NOT_OF_LLAMAS, "huggingface-2023"}
-    assert all(AROUND[library](products[0], BF16).backward_data == 0 for library in others)
+    assert sum(eager_extra_bytes(each, BF16).backward_data for each in products) == 2 * 6 * queries
+    others = set(EXTRA_BYTES) - {"eager", "fms", *NOT_OF_LLAMAS, "huggingface-2023"}
+    assert all(EXTRA_BYTES[library](products[0], BF16).backward_data == 0 for library in others)
 
 
 @pytest.mark.parametrize("library", ["megatron-2023", "megatron-deepspeed"])
@@ -126,10 +126,11 @@ def test_several_sequences_are_laid_one_after_the_other_for_a_fused_attention(li
     """Queries, keys and what is mixed, each read and written, and backward the gradient of what was mixed."""
     scores, context = (layer_of("llama-2-7b", f"attention.{name}") for name in ("scores", "context"))
     mixed = 2.0 * context.output_elements
-    assert turned_over(context, BF16, library, 4) == Around(forward=6 * mixed, backward_data=2 * mixed)
-    assert turned_over(context, BF16, library, 1) == turned_over(scores, BF16, library, 4) == Around()
-    assert turned_over(context, BF16, "megatron", 4) == turned_over(context, BF16, "eager", 4) == Around()
-    assert turned_over(layer_of("gpt2-small", "attention.context"), BF16, library, 4) == Around()
+    assert sequence_transposes(context, BF16, library, 4) == ExtraBytes(forward=6 * mixed, backward_data=2 * mixed)
+    assert sequence_transposes(context, BF16, library, 1) == ExtraBytes()
+    assert sequence_transposes(scores, BF16, library, 4) == ExtraBytes()
+    assert {sequence_transposes(context, BF16, name, 4) for name in ("megatron", "eager")} == {ExtraBytes()}
+    assert sequence_transposes(layer_of("gpt2-small", "attention.context"), BF16, library, 4) == ExtraBytes()
 
 
 def test_that_takes_the_memorys_time_of_each_sequence():

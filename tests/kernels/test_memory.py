@@ -1,4 +1,4 @@
-"""What fits on a GPU."""
+"""Memory of a GPU."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_mean_keeps_no_places_and_an_unshaped_pooling_neither() -> None:
     assert kept_bytes(net.model(), "fp32") == (4 * x.elements * 16, 0)
 
 
-def test_every_batch_that_somebody_trained_with_fits_its_gpu() -> None:
+def test_every_batch_of_a_published_run_fits_its_gpu() -> None:
     for curve in published_rates():
         held = memory_per_gpu(load_model(curve.model), max(curve.samples_per_s), curve.precision, MOMENTUM)
         check_memory(held, load_gpu(curve.gpu))

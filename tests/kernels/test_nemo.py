@@ -1,4 +1,4 @@
-"""What NeMo's transformers of 2023 move, kernel by kernel as PyTorch runs their source."""
+"""Traffic of NeMo's transformers of 2023, kernel by kernel as PyTorch runs their source."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.programs.language_models import AROUND, TRAFFIC
+from clustersim.kernels.programs.language_models import EXTRA_BYTES, TRAFFIC
 from clustersim.kernels.programs.nemo import NEMO, NEMO_AUTOCAST
 from clustersim.kernels.programs.residual_dropout import drops_in_sums, sum_traffic
 from clustersim.model import PRECISIONS, Layer, load_model
@@ -31,7 +31,7 @@ def moved(library: str, layer: Layer, precision: str = "amp-bf16") -> list[float
 def beside(library: str, block: str) -> list[float]:
     """Return what is moved beside the products of an attention, forward and backward, in tensors of its queries."""
     products = [CLIP[f"{block}.{name}"] for name in ("scores", "context")]
-    around = [AROUND[library](each, BF16) for each in products]
+    around = [EXTRA_BYTES[library](each, BF16) for each in products]
     queries = 2 * products[1].output_elements
     return [sum(each.forward for each in around) / queries, sum(each.backward_data for each in around) / queries]
 
@@ -73,15 +73,15 @@ def test_queries_keys_and_values_have_their_bias_added_are_copied_and_put_togeth
 
 def test_weights_in_fp32_are_cast_twice_and_their_gradients_once():
     matrix = CLIP["image.0.in"]
-    found, narrow = AROUND[NEMO_AUTOCAST](matrix, BF16), AROUND[NEMO](matrix, BF16)
+    found, narrow = EXTRA_BYTES[NEMO_AUTOCAST](matrix, BF16), EXTRA_BYTES[NEMO](matrix, BF16)
     assert (found.weights_forward, found.weights_backward) == (6 * matrix.num_parameters, 12 * matrix.num_parameters)
     assert found.backward_weights == narrow.backward_weights == 2 * matrix.output_elements
     assert (narrow.weights_forward, narrow.weights_backward) == (0, 0)
-    assert AROUND[NEMO](CLIP["image.head"], BF16).backward_weights == 0
+    assert EXTRA_BYTES[NEMO](CLIP["image.head"], BF16).backward_weights == 0
 
 
 def test_a_dropout_adds_its_mask_to_the_sum_behind_it():
-    """Together a kernel that reads both terms, writes the sum and the mask, and backward reads both of these."""
+    """BothPasses a kernel that reads both terms, writes the sum and the mask, and backward reads both of these."""
     both = zip(moved(NEMO, VIT["layer.0.out.drop"]), moved(NEMO, VIT["layer.0.feed_forward.add"]), strict=True)
     assert [sum(each) for each in both] == pytest.approx([BINARY + MASK, UNARY + MASK + BINARY])
     assert not drops_in_sums(VIT.values(), NEMO)
@@ -102,7 +102,7 @@ def test_in_fp32_there_is_nothing_to_cast():
 
 @pytest.mark.parametrize(("model", "what"), [("llama-2-7b", "rms-norm"), ("gpt-2x64x2-fused", "fused attention")])
 def test_other_transformers_are_refused(model, what):
-    with pytest.raises(InputError, match=rf"by products, whose kernels .*is {what}; write library: eager"):
+    with pytest.raises(InputError, match=rf"unfused attention, .*is {what}; write library: eager"):
         estimate_layers(load_model(model), load_gpu("a100"), 1, "amp-bf16", library=NEMO)
 
 

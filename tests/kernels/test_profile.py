@@ -1,4 +1,4 @@
-"""Measured layer times: which rows apply, and what they say about batches that nobody measured."""
+"""Measured layer times: the choice of rows, and interpolation to batches that were not measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload, estimate_layers, read_profile
-from clustersim.kernels.between_batches import BatchCurve
+from clustersim.kernels.batch_interpolation import BatchInterpolation
 from clustersim.model import LayerTime, Workload, load_model
 
 NIN = load_model("nin")
@@ -53,7 +53,7 @@ def build(path: Path, batch: int = 8, gpu: str = "h200", **more: Any) -> Workloa
     return build_workload(NIN, load_gpu(gpu), batch, "fp32", OptimizerSpec(), compute)
 
 
-# batches that nobody measured
+# batches that were not measured
 
 
 @settings(deadline=None, max_examples=30)
@@ -64,7 +64,7 @@ def build(path: Path, batch: int = 8, gpu: str = "h200", **more: Any) -> Workloa
 def test_between_two_batches_a_time_lies_between_theirs(
     low_s: float, high_s: float, batch: int, index: int, phase: int
 ) -> None:
-    seconds = BatchCurve(NIN, H200, "fp32", batch).seconds(index, phase, [8, 64], [low_s, high_s])
+    seconds = BatchInterpolation(NIN, H200, "fp32", batch).seconds(index, phase, [8, 64], [low_s, high_s])
     assert min(low_s, high_s) <= seconds * (1 + 1e-12)
     assert seconds <= max(low_s, high_s) * (1 + 1e-12)
     if batch in (8, 64):
@@ -74,7 +74,7 @@ def test_between_two_batches_a_time_lies_between_theirs(
 @pytest.mark.parametrize("batch", [3, 11, 16, 23, 40, 64, 200])
 def test_a_gpu_that_steps_as_the_model_does_is_predicted_exactly(batch: int) -> None:
     exact = estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers
-    curve = BatchCurve(NIN, H200, "fp32", batch)
+    curve = BatchInterpolation(NIN, H200, "fp32", batch)
     known = {batch: estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in (8, 32, 64)}
     for index, time in enumerate(exact):
         measured = [1.3 * known[each][index].forward_s for each in (8, 32, 64)]
@@ -84,19 +84,19 @@ def test_a_gpu_that_steps_as_the_model_does_is_predicted_exactly(batch: int) -> 
 def test_beyond_measured_batches_kernels_shrink_as_kernels_do_without_the_gaps_of_their_issue() -> None:
     """Of NIN at one image, issuing takes longer than the kernels; measured kernels have no such gaps in them."""
     small, large = (estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in (1, 64))
-    curve = BatchCurve(NIN, H200, "fp32", 1)
+    curve = BatchInterpolation(NIN, H200, "fp32", 1)
     for index, time in enumerate(small):
         assert curve.seconds(index, 0, [64], [large[index].forward_s]) == pytest.approx(time.forward_s)
 
 
 def test_a_kernel_that_fills_no_wave_costs_the_same_at_any_batch() -> None:
-    curve = BatchCurve(NIN, H200, "fp32", 12)
+    curve = BatchInterpolation(NIN, H200, "fp32", 12)
     assert curve.seconds(0, 1, [8, 16], [5e-6, 5e-6]) == 5e-6
 
 
 def test_a_layer_that_the_model_does_not_know_goes_by_the_batch() -> None:
     index = next(index for index, layer in enumerate(NIN.layers) if layer.op == "relu")
-    inside, beyond = BatchCurve(NIN, H200, "fp32", 12), BatchCurve(NIN, H200, "fp32", 32)
+    inside, beyond = BatchInterpolation(NIN, H200, "fp32", 12), BatchInterpolation(NIN, H200, "fp32", 32)
     assert inside.seconds(index, 2, [8, 16], [1.0, 2.0]) == pytest.approx(1.5)
     assert beyond.seconds(index, 2, [8, 16], [1.0, 2.0]) == pytest.approx(4.0)
 
@@ -108,7 +108,7 @@ def test_beyond_the_measured_batches_times_are_estimated_and_said_to_be(tmp_path
     expected = estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers
     assert [time.forward_s for time in built.layers] == pytest.approx([2.0 * time.forward_s for time in expected])
     assert built.provenance() == pytest.approx({"measured": 0, "published": 0, "estimated": 1})
-    assert any("are estimated from measured ones at other batches" in sentence for sentence in built.assumptions)
+    assert any("are extrapolated from measured times" in sentence for sentence in built.assumptions)
 
 
 def test_at_and_between_measured_batches_everything_is_measured(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_layout_is_chosen_and_never_mixed(tmp_path: Path) -> None:
     rows = model_rows(8)
     both = [*rows, *({**row, "layout": "nhwc", "forward_s": 2 * row["forward_s"]} for row in rows)]
     path = write(tmp_path, both)
-    with pytest.raises(InputError, match=r"times in several layouts \(nchw, nhwc\).*name one as compute\.layout"):
+    with pytest.raises(InputError, match=r"times in several layouts \(nchw, nhwc\).*select one with compute\.layout"):
         build(path)
     assert build(path, layout="nhwc").forward_s == pytest.approx(2 * build(path, layout="nchw").forward_s)
     with pytest.raises(InputError, match="has no times in layout nhwc; it was measured in nchw"):
@@ -194,7 +194,7 @@ def test_a_measured_step_of_no_time_is_taken_as_measured(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("key", ["name", "batch", "precision", "forward_s", "backward_data_s", "backward_weights_s"])
-def test_a_missing_field_is_told_by_its_place(tmp_path: Path, key: str) -> None:
+def test_a_missing_field_is_reported_with_its_place(tmp_path: Path, key: str) -> None:
     rows = model_rows(8)
     del rows[2][key]
     with pytest.raises(InputError, match=rf"layers\.2\.{key}: not a clustersim.profile/1: this key is missing"):
@@ -214,10 +214,10 @@ def test_profiled_layers_wait_for_the_launches_that_were_measured(tmp_path: Path
     assert build(write(tmp_path, quick)).layers == alone.layers
 
 
-def test_a_profile_cut_in_half_and_another_document_are_told(tmp_path: Path) -> None:
+def test_a_profile_cut_in_half_and_another_document_are_reported(tmp_path: Path) -> None:
     whole = write(tmp_path, model_rows(8))
     whole.write_text(whole.read_text()[:100])
-    with pytest.raises(InputError, match="this is no whole JSON document; profile again") as cut:
+    with pytest.raises(InputError, match="not a complete JSON document; profile again") as cut:
         read_profile(whole)
     assert cut.value.mistakes[0].file == str(whole)
     whole.write_text("[1]")

@@ -1,12 +1,12 @@
-"""Residual sums of Megatron-LM with a dropout in them that drops nothing."""
+"""Residual sums of Megatron-LM with a dropout of probability 0."""
 
 import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.programs.launches import WAITED_S, kernels_of, with_waits
-from clustersim.kernels.programs.residual_dropout import APART, FUSED, drops_in_sums, extra_kernels, sum_traffic
+from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, kernels_of, with_launch_waits
+from clustersim.kernels.programs.residual_dropout import FUSED, UNFUSED, drops_in_sums, extra_kernels, sum_traffic
 from clustersim.model import PRECISIONS, load_model
 
 A100, LLAMA = load_gpu("a100"), load_model("llama-2-7b")
@@ -18,7 +18,7 @@ def sums(model, library: str):
     return [each for each in layers if each.layer.op == "add" and each.layer.name.startswith("h.0.")]
 
 
-@pytest.mark.parametrize(("library", "forward"), [(FUSED, 2 + 1 + 0.5), (APART, (1 + 1 + 0.5) + 3)])
+@pytest.mark.parametrize(("library", "forward"), [(FUSED, 2 + 1 + 0.5), (UNFUSED, (1 + 1 + 0.5) + 3)])
 def test_a_mask_has_a_byte_a_number_and_is_written_forward_and_read_backward(library, forward):
     """Apart the dropout reads one tensor and writes one and the mask, and the sum moves three; backward 2.5 and 3."""
     found = [each.elements(2.0, 1.0) for each in sum_traffic(PRECISIONS["amp-bf16"], library)]
@@ -26,7 +26,7 @@ def test_a_mask_has_a_byte_a_number_and_is_written_forward_and_read_backward(lib
     assert sum_traffic(PRECISIONS["fp32"], library)[1].output == 5.25
 
 
-@pytest.mark.parametrize("library", [FUSED, APART])
+@pytest.mark.parametrize("library", [FUSED, UNFUSED])
 def test_a_sum_of_a_llama_takes_the_time_of_these_bytes(library):
     constants = constants_of(A100, "tensor")
     rate = constants.memory_efficiency * A100.memory_bytes_per_s
@@ -40,21 +40,21 @@ def test_a_sum_of_a_llama_takes_the_time_of_these_bytes(library):
 
 def test_a_model_with_dropouts_of_its_own_and_other_libraries_have_none_in_their_sums():
     gpt = load_model("gpt-12x768x12-seq128")
-    assert not drops_in_sums(gpt.layers, APART)
+    assert not drops_in_sums(gpt.layers, UNFUSED)
     assert not drops_in_sums(LLAMA.layers, "eager")
-    assert drops_in_sums(LLAMA.layers, APART)
-    assert [each.forward_s for each in sums(gpt, APART)] == [each.forward_s for each in sums(gpt, "eager")]
+    assert drops_in_sums(LLAMA.layers, UNFUSED)
+    assert [each.forward_s for each in sums(gpt, UNFUSED)] == [each.forward_s for each in sums(gpt, "eager")]
 
 
-@pytest.mark.parametrize(("library", "extra"), [(FUSED, (0, 1)), (APART, (1, 1)), ("megatron", (0, 0))])
+@pytest.mark.parametrize(("library", "extra"), [(FUSED, (0, 1)), (UNFUSED, (1, 1)), ("megatron", (0, 0))])
 def test_a_process_waits_for_the_kernels_of_a_dropout(library, extra):
     layers = estimate_layers(LLAMA, A100, 1, "amp-bf16", library=library, operator_s=0.0).layers
-    waited = with_waits(layers, library)
+    waited = with_launch_waits(layers, library)
     for alone, now in zip(layers, waited, strict=True):
         if alone.layer.op == "add":
-            assert now.forward_s - alone.forward_s == pytest.approx((1 + extra[0]) * WAITED_S)
-            assert now.backward_s - alone.backward_s == pytest.approx((1 + extra[1]) * WAITED_S)
-    again = with_waits(waited, library, -1)
+            assert now.forward_s - alone.forward_s == pytest.approx((1 + extra[0]) * LAUNCH_WAIT_S)
+            assert now.backward_s - alone.backward_s == pytest.approx((1 + extra[1]) * LAUNCH_WAIT_S)
+    again = with_launch_waits(waited, library, -1)
     assert [each.backward_s for each in again] == pytest.approx([each.backward_s for each in layers])
     total = extra_kernels(library) if library != "megatron" else (0, 0)
     assert total == extra

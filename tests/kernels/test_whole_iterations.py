@@ -1,4 +1,4 @@
-"""Shipped profiles: layers measured one by one add up to iterations that were timed as a whole."""
+"""Shipped profiles: separately measured layers add up to iterations that were timed as a whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checked(name: str) -> tuple[CheckedIteration, ...]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_layers_add_up_to_whole_iterations_at_batches_that_nobody_profiled(name: str) -> None:
+def test_layers_add_up_to_whole_iterations_at_batches_that_were_not_profiled(name: str) -> None:
     unseen = [row for row in checked(name) if not row.is_profiled]
     assert unseen or name == f"gpt2-medium-{GPU}", "two samples of that do not fit into the machine's memory"
     assert all(abs(row.error) < 0.2 for row in unseen)

@@ -1,4 +1,4 @@
-"""Layers that know their branch and whose weights they use: in the catalogue, in files, and what files may not say."""
+"""Branches of layers and shared weights: in the catalogue, in files, and what files may not contain."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def test_a_second_tower_has_the_layers_of_the_first_and_none_of_its_parameters()
 
 
 @pytest.mark.parametrize(
-    ("second", "told"),
+    ("second", "message"),
     [
         ("{name: b, flop: 1, weights_of: c}", "layers.1.weights_of: no layer above with parameters is called 'c'"),
         ("{name: b, flop: 1, weights_of: b}", "layers.1.weights_of: no layer above with parameters is called 'b'"),
-        ("{name: b, flop: 1, weights_of: a, parameter_bytes: 8}", "layers.1.weights_of: 'b' has parameters of its own"),
+        ("{name: b, flop: 1, weights_of: a, parameter_bytes: 8}", "layers.1.weights_of: 'b' has its own parameters"),
         ("{name: b, flop: 1, branch: [x]}", "layers.1.branch: expected a name"),
     ],
 )
-def test_weights_are_those_of_a_layer_above(tmp_path: Path, second: str, told: str) -> None:
+def test_weights_are_those_of_a_layer_above(tmp_path: Path, second: str, message: str) -> None:
     path = tmp_path / "model.yaml"
     path.write_text(f"name: net\nlayers:\n  - {{name: a, flop: 1, parameter_bytes: 8}}\n  - {second}\n")
     with pytest.raises(InputError) as caught:
         read_workload_file(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""What TransformerEngine's casts to 8 bits take of a layer, in closed form, and when weights are cast once."""
+"""Cost of TransformerEngine's casts to FP8 for a layer, in closed form, and weights that are cast once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.kernels.kernel_constants import constants_of
 from clustersim.model.casts import TORCHAO, Casts, CastsKind
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.kernels.test_eight_bits import BATCH, INPUTS, OUTPUTS, ROWS, one_layer
+from tests.kernels.test_fp8 import BATCH, INPUTS, OUTPUTS, ROWS, one_layer
 
 READ, WRITTEN, WEIGHTS = float(BATCH * ROWS * INPUTS), float(BATCH * ROWS * OUTPUTS), float(INPUTS * OUTPUTS)
 

@@ -1,4 +1,4 @@
-"""The catalogue adds up to what was published: parameters to the last one, multiply-adds to three digits."""
+"""The catalogue agrees with publications: parameters exactly, multiply-adds to three digits."""
 
 import math
 
@@ -460,7 +460,7 @@ def test_a_hyphen_before_a_digit_makes_no_difference(written, name):
     assert load_model(written) is load_model(name)
 
 
-def test_an_unknown_model_is_told_the_nearest_name():
+def test_an_unknown_model_gets_the_nearest_name():
     with pytest.raises(InputError, match=r"^no model is called 'resnet51'; did you mean 'resnet50'\? \(known: albert-"):
         load_model("resnet51")
     assert "resnet51" not in MODELS

@@ -1,4 +1,4 @@
-"""The builder counts what a layer of any shape holds and computes."""
+"""The builder counts parameters and FLOP of layers of any shape."""
 
 import pytest
 from hypothesis import given
@@ -67,8 +67,8 @@ def test_batch_norm_of_the_image_is_trained_and_passes_a_gradient_on():
 def test_attention_products_cost_tokens_squared_and_have_no_parameters():
     net = Builder("net", "A net")
     x = Tensor(12, height=5)
-    scores = net.attention_product("scores", x, x, heads=3, outputs=5)
-    context = net.attention_product("context", scores, x, heads=3, outputs=4)
+    scores = net.attention_matmul("scores", x, x, heads=3, outputs=5)
+    context = net.attention_matmul("context", scores, x, heads=3, outputs=4)
     assert (scores.elements, context.channels, context.height) == (3 * 5 * 5, 12, 5)
     for layer in net.layers:
         assert layer.flop == 2 * 5 * 5 * 12

@@ -1,4 +1,4 @@
-"""The tensors of a layer are those that frameworks keep its parameters in."""
+"""The tensors of a layer are those in which frameworks keep its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translation, speech, detection and recurrent attention: parameters, FLOP and shapes as published or as their code."""
+"""Translation, speech, detection and recurrent attention: parameters, FLOP and shapes as published or in code."""
 
 import pytest
 

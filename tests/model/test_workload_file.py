@@ -1,4 +1,4 @@
-"""A workload file is read exactly, and every mistake in it is told with its place."""
+"""A workload file is read exactly, and every mistake in it has its place."""
 
 import contextlib
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from clustersim.errors import InputError
 from clustersim.model import MODELS, load_model
+from clustersim.model.layer_schema import KNOWN_OPS
 from clustersim.model.workload_file import read_workload_file
-from clustersim.model.written_layer import KNOWN_OPS
 
 GOOD = """\
 name: my-net
@@ -93,7 +93,7 @@ def test_seconds_flop_and_parameters_go_through_unchanged(tmp_path_factory, laye
     assert [time.backward_s for time in times] == pytest.approx([back for *_, back in layers], rel=1e-12)
 
 
-def test_every_mistake_is_told_at_once_with_its_place(tmp_path):
+def test_every_mistake_is_reported_together_with_its_place(tmp_path):
     text = """\
 name: net
 layerz: []
@@ -158,7 +158,11 @@ ONE = "name: net\nlayers:\n  - {name: a, flop: 1%s}\n"
             "layers.0.flop",
             "is missing; a layer needs flop, or forward_s and backward_s",
         ),
-        (ONE % "" + "  - {name: a, flop: 1}", "layers.1.name", "another layer is called 'a' already; names differ"),
+        (
+            ONE % "" + "  - {name: a, flop: 1}",
+            "layers.1.name",
+            "another layer is already called 'a'; names must be unique",
+        ),
     ],
 )
 def test_each_mistake_says_what_to_do(tmp_path, text, key, message):
@@ -173,7 +177,7 @@ def test_each_mistake_says_what_to_do(tmp_path, text, key, message):
         ("name: net\nlayers: [", 2, "a value is missing here; is a '[' or a '{' never closed?"),
         ("name: net\n\tlayers: 1", 2, "a tab; YAML is indented with spaces"),
         ("name: a\n---\nname: b", 3, "a second document"),
-        ("name: *nobody", 1, "no '&nobody' stands before this '*nobody'"),
+        ("name: *missing", 1, "no '&missing' stands before this '*missing'"),
         ("name: !!python/name:os.system x", 1, "a tag ('tag:yaml.org,2002:python/name:os.system')"),
         ("[" * 100_000, 1, "nested more than 40 levels deep"),
         (b"\x00\x01", 1, "a NUL character; this is a binary file"),
@@ -183,8 +187,8 @@ def test_each_mistake_says_what_to_do(tmp_path, text, key, message):
     ids=["bracket", "tab", "two documents", "alias", "tag", "deep", "control", "binary", "large"],
 )
 def test_what_is_no_workload_file_is_refused_with_its_line(tmp_path, text, line, message):
-    told = [mistake for mistake in mistakes(tmp_path, text) if mistake.message.startswith(message)]
-    assert [mistake.line for mistake in told] == [line]
+    messages = [mistake for mistake in mistakes(tmp_path, text) if mistake.message.startswith(message)]
+    assert [mistake.line for mistake in messages] == [line]
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path):

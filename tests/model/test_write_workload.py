@@ -107,7 +107,7 @@ def test_a_file_that_no_scenario_would_take_is_not_written(tmp_path: Path) -> No
 
 def test_a_file_that_would_be_too_large_to_read_is_not_written(tmp_path: Path) -> None:
     layers = tuple(Layer(f"step{n}" + "x" * 1000, "add", 0.0, 0.0, 0.0, 0, 1.0, 1.0) for n in range(1100))
-    with pytest.raises(InputError, match=r"1,100 layers make a file of 1\.2 MB, and at most 1 MiB are read"):
+    with pytest.raises(InputError, match=r"1,100 layers make a file of 1\.2 MB; the limit is 1 MiB"):
         write_workload_file(Model("long", "long", layers), tmp_path / "long.yaml")
 
 
@@ -146,7 +146,7 @@ def test_given_keys_take_the_place_of_what_would_follow(tmp_path: Path) -> None:
         (", input_bytes: 3 Mb", "input_bytes", "expected a size"),
     ],
 )
-def test_wrong_shapes_are_told_with_their_key(tmp_path: Path, layer: str, key: str, message: str) -> None:
+def test_wrong_shapes_are_reported_with_their_key(tmp_path: Path, layer: str, key: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         read_layer(tmp_path, layer)
     wrong = next(mistake for mistake in caught.value.mistakes if mistake.key == f"layers.1.{key}")

@@ -182,8 +182,8 @@ def test_query_key_and_value_one_by_one_are_all_cut_by_columns_and_share_a_gradi
     net = Builder("qkv", "Separate")
     x = net.embedding("words", 16, 32, rows=[100])
     query, key, value = (net.linear(name, x, 32) for name in ("q", "k", "v"))
-    scores = net.softmax("softmax", net.attention_product("scores", query, key, 4, 16))
-    net.linear("out", net.attention_product("context", scores, value, 4, 8), 32)
+    scores = net.softmax("softmax", net.attention_matmul("scores", query, key, 4, 16))
+    net.linear("out", net.attention_matmul("context", scores, value, 4, 8), 32)
     pieces = split_model(net.model(), 4, 4.0)
     assert [named(pieces, name).layer.shape["outputs"] for name in ("q", "k", "v")] == [8, 8, 8]
     assert [bool(named(pieces, name).calls) for name in ("q", "k", "v")] == [True, False, False]
@@ -265,7 +265,7 @@ def test_layers_without_a_shape_are_divided_evenly() -> None:
 def test_a_product_of_replicated_operands_is_computed_by_every_gpu() -> None:
     net = Builder("first", "Attention first")
     x = Tensor(32, 16)
-    net.attention_product("scores", x, x, 4, 16)
+    net.attention_matmul("scores", x, x, 4, 16)
     piece = split_model(net.model(), 4, 4.0)[0]
     assert (piece.layer, piece.is_split, piece.calls) == (net.model().layers[0], False, ())
 

@@ -1,12 +1,12 @@
-"""What a command line asks for."""
+"""Campaigns from the options of a command line."""
 
 from __future__ import annotations
 
 import pytest
 
 from clustersim.profiling.campaign import LAYOUTS, Point, parse_batches, parse_names
+from clustersim.profiling.errors import ProfilingError, is_out_of_memory
 from clustersim.profiling.main import make_campaign
-from clustersim.profiling.trouble import ProfilingError, is_out_of_memory
 
 
 @pytest.mark.parametrize(
@@ -28,18 +28,18 @@ def test_batches_are_read_as_people_write_them(text: str, batches: tuple[int, ..
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "a", "1,,2", "1.5", "999999999", "2..", "1e3"])
 def test_what_is_no_batch_is_refused(text: str) -> None:
-    with pytest.raises(ProfilingError, match="is no batch; write numbers from 1"):
+    with pytest.raises(ProfilingError, match="is not a batch; write numbers from 1"):
         parse_batches(text)
 
 
 @pytest.mark.parametrize("text", ["...,8", "1,...,8", "4,2,...,8", "2,4,...,15", "2,4,...,3"])
 def test_dots_that_lead_nowhere_are_refused(text: str) -> None:
-    with pytest.raises(ProfilingError, match=r"goes on from two numbers by their factor or their step"):
+    with pytest.raises(ProfilingError, match=r"continues two numbers by their factor or their difference"):
         parse_batches(text)
 
 
 def test_dots_at_the_end_miss_their_number() -> None:
-    with pytest.raises(ProfilingError, match="goes on from two numbers"):
+    with pytest.raises(ProfilingError, match="continues two numbers"):
         parse_batches("1,2,...")
 
 

@@ -1,4 +1,4 @@
-"""The command and the single file, as far as they go without torch."""
+"""The command and the single file, as far as they work without torch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_single_file_runs_where_nothing_is_installed(tmp_path: Path, name: s
     file = write_profiler(tmp_path / "out" / name)
     done = run_file(file, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Measure what every layer of a model takes" in done.stdout
+    assert "Measure the time of every layer of a model" in done.stdout
     done = run_file(file, "resnet50", "--device", "cpu", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert "not installed here: pip install torch" in done.stderr
@@ -62,7 +62,7 @@ def test_the_command_writes_the_single_file(tmp_path: Path, capsys: pytest.Captu
     assert file.stat().st_size > 10_000
 
 
-def test_a_single_file_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_file_that_cannot_be_written_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", "--write-script", str(tmp_path)]) == 3
     assert "cannot write" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_a_campaign_without_a_model_is_a_usage_error(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--batch", "none"], "'none' of --batch none is no batch"),
+        (["--batch", "none"], "'none' of --batch none is not a batch"),
         (["--precision", "fp8"], "no precision is called 'fp8' (known: fp32, tf32, amp-bf16, amp-fp16)"),
         (["--layout", "chwn"], "no layout is called 'chwn'"),
         (["--max-seconds", "0"], "--max-seconds is a time above 0 (got 0)"),

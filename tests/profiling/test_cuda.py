@@ -1,4 +1,4 @@
-"""The GPU's side of the profiler on a GPU that is played: the host computes and stands for device, events, graphs."""
+"""The GPU part of the profiler on a simulated GPU: the host replaces device, events and graphs."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_node_without_nvidia_smi_has_no_clocks(
 
 def test_a_gpu_beyond_the_last_is_refused(played_gpu: None) -> None:
     from clustersim.profiling.device import open_device
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     with pytest.raises(ProfilingError, match=r"there is no cuda:2: this node has 2 CUDA device\(s\)"):
         open_device("cuda:2")
@@ -277,7 +277,7 @@ def test_a_long_call_that_its_launches_hold_up_is_replayed_too(
 
 
 def test_a_batch_for_which_a_library_finds_no_memory_is_skipped_as_well() -> None:
-    from clustersim.profiling.trouble import is_out_of_memory
+    from clustersim.profiling.errors import is_out_of_memory
 
     assert is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
     assert not is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED"))

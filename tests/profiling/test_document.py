@@ -1,4 +1,4 @@
-"""The profile as it is written."""
+"""The profile as written."""
 
 from __future__ import annotations
 

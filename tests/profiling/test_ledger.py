@@ -1,4 +1,4 @@
-"""What has been measured survives, and nothing measured elsewhere is taken for it."""
+"""Measurements survive an interruption, and those of another device are refused."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clustersim.profiling.errors import ProfilingError
 from clustersim.profiling.ledger import Ledger
-from clustersim.profiling.trouble import ProfilingError
 
 HERE = {"device": {"name": "NVIDIA H200"}, "flags": {"cudnn_benchmark": True}}
 
@@ -25,7 +25,7 @@ def test_what_is_recorded_is_there_the_next_time(path: Path) -> None:
     assert "conv2" not in again
 
 
-def test_a_last_line_that_was_cut_off_is_measured_again(path: Path) -> None:
+def test_a_last_line_that_is_truncated_is_measured_again(path: Path) -> None:
     ledger = Ledger(path, HERE)
     ledger.record("conv1", 1.0)
     ledger.record("conv2", 2.0)
@@ -36,7 +36,7 @@ def test_a_last_line_that_was_cut_off_is_measured_again(path: Path) -> None:
     assert Ledger(path, HERE).values == {"conv1": 1.0, "conv2": 3.0}
 
 
-def test_a_header_that_was_cut_off_starts_anew(path: Path) -> None:
+def test_a_header_that_is_truncated_starts_anew(path: Path) -> None:
     Ledger(path, HERE)
     path.write_bytes(path.read_bytes()[:10])
     assert Ledger(path, HERE).values == {}
@@ -57,7 +57,7 @@ def test_other_flags_are_refused(path: Path) -> None:
         Ledger(path, HERE | {"flags": {"cudnn_benchmark": False}})
 
 
-def test_a_damaged_line_is_told_by_its_number(path: Path) -> None:
+def test_a_damaged_line_is_reported_with_its_number(path: Path) -> None:
     Ledger(path, HERE).record("conv1", 1.0)
     path.write_text(path.read_text() + "{broken\n")
     with pytest.raises(ProfilingError, match=r"m\.ledger\.jsonl:3: this line is damaged; remove it"):
@@ -67,7 +67,7 @@ def test_a_damaged_line_is_told_by_its_number(path: Path) -> None:
 def test_another_kind_of_file_is_refused(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("time,loss\n1,2\n")
-    with pytest.raises(ProfilingError, match="is no ledger of a profile"):
+    with pytest.raises(ProfilingError, match="is not a ledger of a profile"):
         Ledger(path, HERE)
 
 

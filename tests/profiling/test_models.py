@@ -1,4 +1,4 @@
-"""Models in torch are the catalogue's, layer by layer; what is timed is what training does."""
+"""Models in torch are equal to the catalogue's, layer by layer, and are timed as in training."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_layers_are_the_catalogues_with_their_parameters_and_flop(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["gpt-3", "gpt-2x64x5", "gpt-0x64x4", "gpt-2x64x4-seq0", "gpt-2x64x4-vocab0", "bert"])
-def test_a_name_that_gives_no_gpts_sizes_is_nobodys(name: str) -> None:
-    from clustersim.profiling.models import writer_of
+def test_a_name_that_gives_no_gpts_sizes_is_unknown(name: str) -> None:
+    from clustersim.profiling.models import model_writer
 
-    assert writer_of(name) is None
+    assert model_writer(name) is None
 
 
 def forward_flop(graph: Any) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What is timed as a layer's gradient is that gradient: against autograd on the same numbers."""
+"""The call timed as a layer's gradient computes that gradient: comparison with autograd on the same numbers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def traced_layers(write: Any, precision: str = "fp32") -> dict[str, Any]:
 def phases_on_cpu(layer: Any, precision: str) -> Any:
     import torch
 
-    from clustersim.profiling.phases import Written, phases_of
+    from clustersim.profiling.phases import NeighbourTensors, phases_of
 
     device = torch.device("cpu")
-    return phases_of(layer, precision, device, Written.of(layer, device))
+    return phases_of(layer, precision, device, NeighbourTensors.of(layer, device))
 
 
 def two_products(net: Any) -> None:
@@ -135,11 +135,11 @@ def test_what_is_larger_than_the_cache_is_timed_once(monkeypatch: pytest.MonkeyP
 def test_calls_share_what_was_just_written_and_nothing_else() -> None:
     import torch
 
-    from clustersim.profiling.phases import Written, phases_of
+    from clustersim.profiling.phases import NeighbourTensors, phases_of
 
     device = torch.device("cpu")
     layer = traced_layers(two_products)["conv"]
-    written = Written.of(layer, device)
+    written = NeighbourTensors.of(layer, device)
     first, second = (phases_of(layer, "fp32", device, written) for _ in range(2))
     (modules, inputs) = zip(*(each.forward.args[:2] for each in (first, second)), strict=True)
     assert inputs[0] is inputs[1] is written.inputs

@@ -1,4 +1,4 @@
-"""A campaign from end to end on the CPU, on models small enough for it; and what stops one in the middle."""
+"""A campaign from end to end on the CPU, on small models; and what interrupts one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_layer_has_its_phases(profile: Any) -> None:
     rows = {row["name"]: row for row in document["layers"] if row["batch"] == 2}
     assert [row["name"] for row in document["layers"] if row["batch"] == 4] == list(rows)
     assert all(row["forward_s"] > 0 for row in rows.values())
-    assert rows["conv1"]["backward_data_s"] == 0, "nobody asks for the gradient of images"
+    assert rows["conv1"]["backward_data_s"] == 0, "images need no gradient"
     assert rows["conv1"]["backward_weights_s"] > 0
     assert min(rows["left"][key] for key in TIMES) > 0
     assert rows["right"]["shape"] == {
@@ -148,7 +148,7 @@ def test_an_interrupted_campaign_goes_on_where_it_stopped(profile: Any, monkeypa
 
 def test_what_was_measured_with_other_care_is_refused(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from clustersim.profiling import run
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     document = profile("tiny-images")
     with pytest.raises(ProfilingError, match=r"measured with kernel_s = 0\.0001, and this is 0\.02; .*never mixed"):
@@ -226,11 +226,11 @@ def test_rounds_are_averaged_and_an_interrupted_one_goes_on(profile: Any, monkey
 
 
 def test_rounds_and_batches_to_check_that_are_none_are_refused(profile: Any) -> None:
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     with pytest.raises(ProfilingError, match=r"--rounds is a number from 1 \(got 0\)"):
         profile("tiny-images", rounds=0)
-    with pytest.raises(ProfilingError, match="'x' of --check x is no batch"):
+    with pytest.raises(ProfilingError, match="'x' of --check x is not a batch"):
         profile("tiny-images", check="x")
 
 
@@ -277,7 +277,7 @@ def test_what_torch_refuses_is_a_reason_and_not_a_crash(profile: Any, monkeypatc
 def test_a_gpu_that_is_not_there_is_refused(profile: Any) -> None:
     import torch
 
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     number = torch.cuda.device_count() + 7
     with pytest.raises(ProfilingError, match=r"there is no (CUDA device here|cuda:\d+)"):
@@ -288,7 +288,7 @@ def test_a_gpu_that_is_not_there_is_refused(profile: Any) -> None:
         profile("tiny-images", precision="tf32")
 
 
-def test_a_model_that_nobody_wrote_in_torch_is_refused_with_those_there_are(tmp_path: Path) -> None:
+def test_a_model_without_a_torch_builder_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     from clustersim.cli import main
 
     assert main(["profile", "gpt-3", "--device", "cpu", "-o", str(tmp_path)]) == 3
@@ -300,7 +300,7 @@ def test_a_hyphen_before_a_digit_makes_no_difference() -> None:
 
     assert canonical("resnet-50") == "resnet50"
     assert canonical("squeezenet-1.0") == "squeezenet-1.0"
-    assert canonical("nobody-7") == "nobody-7"
+    assert canonical("missing-7") == "missing-7"
 
 
 def test_ctrl_c_says_where_the_measured_part_is(
@@ -316,9 +316,9 @@ def test_ctrl_c_says_where_the_measured_part_is(
     monkeypatch.setattr(run, "measure_layer", interrupted)
     arguments = ["tiny-images", "--device", "cpu", "--batch", "2", "--kernel-ms", "0.1", "-o", str(tmp_path)]
     assert own.main(arguments) == 130
-    assert f"what is measured is kept in {tmp_path}: call again to go on" in capsys.readouterr().err
+    assert f"measurements are kept in {tmp_path}: call again to resume" in capsys.readouterr().err
     assert main(["profile", *arguments]) == 130
-    assert f"what is measured is kept in {tmp_path}" in capsys.readouterr().err
+    assert f"measurements are kept in {tmp_path}" in capsys.readouterr().err
     assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl"]
 
 
@@ -336,9 +336,9 @@ def test_the_command_prints_one_document(profile: Any, tmp_path: Path, capsys: p
     assert str(tmp_path) in shown
 
 
-def test_a_model_whose_optimizer_does_not_fit_is_told(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_whose_optimizer_does_not_fit_is_reported(profile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from clustersim.profiling import optimizers
-    from clustersim.profiling.trouble import ProfilingError
+    from clustersim.profiling.errors import ProfilingError
 
     def full(*arguments: Any) -> Any:
         raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")

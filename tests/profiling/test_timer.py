@@ -1,4 +1,4 @@
-"""The statistics of a timer, on a clock that the test winds."""
+"""The statistics of a timer, with a clock controlled by the test."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.profiling.copies import num_copies
-from clustersim.profiling.timer import GRAPH_BELOW_S, SAMPLE_S, Call, RoundRobin, Timer, interquartile_range
+from clustersim.profiling.timer import GRAPH_BELOW_S, SAMPLE_S, Call, RoundRobin, Timer, interquartile_range, num_copies
 
 
 class FakeTimer(Timer):
@@ -178,6 +177,6 @@ def test_laps_of_whole_iterations_leave_no_gap_between_them(monkeypatch: pytest.
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    laps = whole._cuda_laps(Iteration(), 0.0)
-    assert len(laps) == 5
-    assert all(lap == pytest.approx((3e-3, 5e-3, 1.5e-3)) for lap in laps)
+    durations = whole._cuda_durations(Iteration(), 0.0)
+    assert len(durations) == 5
+    assert all(parts == pytest.approx((3e-3, 5e-3, 1.5e-3)) for parts in durations)

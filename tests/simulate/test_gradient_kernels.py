@@ -10,7 +10,7 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.programs.launches import WAITED_S, num_tensors
+from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, num_tensors
 from clustersim.model import load_model
 from clustersim.parallelism.gradient_kernels import SUMS_CAST, moved_bytes
 from clustersim.program.ops import Call
@@ -116,7 +116,7 @@ def test_a_process_that_waits_for_kernels_waits_for_those_of_each_tensor(kind: s
         spent_s(layout, strategy=strategy, compute={"launch": each})[0] for each in ("blocking", "queued")
     )
     layers = setup_of(layout).reference.model.layers
-    assert waited - queued == pytest.approx(num_kernels * WAITED_S * sum(map(num_tensors, layers)), abs=1e-12)
+    assert waited - queued == pytest.approx(num_kernels * LAUNCH_WAIT_S * sum(map(num_tensors, layers)), abs=1e-12)
 
 
 def test_a_block_of_a_gpt_has_twelve_tensors_and_one_of_a_llama_six() -> None:

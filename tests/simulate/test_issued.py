@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clustersim.kernels.programs.launches import COLLECTIVE_S
+from clustersim.kernels.programs.blocking_launches import COLLECTIVE_S
 from tests.simulate.test_sharding_copies import setup_of
 
 GPT: dict[str, Any] = {

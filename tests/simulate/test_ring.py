@@ -14,7 +14,7 @@ from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.memory import SLACK
 from clustersim.model.builder import Builder, Tensor
-from clustersim.model.load import load_workload
+from clustersim.model.workload_file import load_workload
 from clustersim.model.write_workload import write_workload_file
 from clustersim.parallelism.context import context_parallel_pieces
 from clustersim.parallelism.memory import MemoryRules, PartInMemory, part_activations

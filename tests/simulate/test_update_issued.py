@@ -79,7 +79,7 @@ def test_it_goes_with_plain_all_reduces_alone(other: dict[str, Any]) -> None:
 
 def test_what_is_skipped_is_not_issued() -> None:
     both = {"kind": "adam", "issue": issue("gpu"), "skipped": True}
-    with pytest.raises(InputError, match="an update that is skipped is not issued") as raised:
+    with pytest.raises(InputError, match="a skipped update is not issued") as raised:
         load_scenario(scenario(None, optimizer=both, precision="amp-fp16"))
     (mistake,) = raised.value.mistakes
     assert (mistake.key, mistake.got, mistake.allowed) == ("optimizer.issue", "given", "without skipped")

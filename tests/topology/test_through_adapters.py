@@ -94,5 +94,5 @@ def test_in_host_is_for_buffers_in_host_memory_only(tmp_path):
         .replace("name: mpi-adapter", "name: mine\nlibrary: mpi")
         .replace("value: host", "value: gpu")
     )
-    with pytest.raises(InputError, match="in_host is about messages between host memories"):
+    with pytest.raises(InputError, match="in_host applies to messages between host memories"):
         load_transport(mine)

@@ -285,7 +285,7 @@ def test_the_figure_puts_every_error_at_its_size(folder: Path) -> None:
         ([*CALIBRATE[1:], "-o", "mine.txt"], 3, "a transport sheet is a .yaml file (got 'mine.txt')"),
         (["--transport", "tcp"], 3, "no case has microbenchmarks of the transport 'tcp' (there are some of: "),
         (["none.log", *CALIBRATE[2:]], 3, "none.log: cannot be read: No such file or directory"),
-        (["cluster.yaml", "start.yaml", *CALIBRATE[2:]], 3, "start.yaml:1: this is no log of a benchmark known here"),
+        (["cluster.yaml", "start.yaml", *CALIBRATE[2:]], 3, "start.yaml:1: this is not a log of a known benchmark"),
     ],
 )
 def test_what_cannot_be_done_is_told(folder: Path, capsys, arguments: list[str], status: int, said: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from clustersim.profiling.campaign import LAYOUTS, PRECISIONS, parse_names
-from clustersim.profiling.trouble import ProfilingError
+from clustersim.profiling.errors import ProfilingError
 
 if TYPE_CHECKING:
     from real_run.ranks import Ranks

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from clustersim.profiling.device import Device, open_device
-from clustersim.profiling.trouble import ProfilingError
+from clustersim.profiling.errors import ProfilingError
 
 _PINGS = 30
 

@@ -1,7 +1,7 @@
-"""Logs of communication benchmarks: what a user has measured on the machine that is to be simulated.
+"""Logs of communication benchmarks, measured by a user on the machine that is to be simulated.
 
-Each reader turns one tool's output into seconds of collectives and of copies, and says what it left out. It simulates
-nothing and knows no topology. Whose log a file is shows in its text, so that nobody has to say.
+Each reader converts one tool's output into seconds of collectives and of copies, and notes what it left out. It
+simulates nothing and has no topology. The tool is recognised from the text of the file.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from clustersim.reading.files import read_text
 __all__ = ["HOST", "READERS", "BenchmarkLog", "Collective", "Copy", "read_benchmark"]
 
 _MOST_BYTES = 64 << 20
-"""Logs with NCCL_DEBUG=INFO are long; anything larger is no log."""
+"""Logs with NCCL_DEBUG=INFO are long; anything larger is not a log."""
 
 _BEFORE = re.compile(r"\[\d+,\d+\]<std(?:out|err)>: ?|\d+: ")
-"""What mpirun --tag-output and srun --label put before each line."""
+"""Prefix of each line with mpirun --tag-output and srun --label."""
 
 
 class Reader(NamedTuple):
-    """One tool's output: what it looks like, and how it is read."""
+    """One tool's output: how it is recognised, and how it is read."""
 
     is_own: Callable[[Text], bool]
     read: Callable[[Text], BenchmarkLog]
 
 
 def read_benchmark(path: str | Path) -> BenchmarkLog:
-    """Return what a benchmark's log has measured, whichever of the known tools wrote it.
+    """Return the measurements of a benchmark's log, from any of the known tools.
 
-    A foreign file, one that was cut off in a line and one of a run that failed are told with file and line.
+    An unknown file, one that is truncated inside a line and one of a failed run are errors with file and line.
     """
     content = read_text(Path(path), _MOST_BYTES)
     lines = (Line(number, _BEFORE.sub("", line, count=1) if _BEFORE.match(line) else line)
@@ -58,7 +58,7 @@ def read_benchmark(path: str | Path) -> BenchmarkLog:
         if reader.is_own(text):
             return reader.read(text)
     raise text.mistake(
-        1, f"this is no log of a benchmark known here (known: {', '.join(READERS)})", allowed=", ".join(READERS)
+        1, f"this is not a log of a known benchmark (known: {', '.join(READERS)})", allowed=", ".join(READERS)
     )
 
 
@@ -67,12 +67,12 @@ def _json(text: Text, content: str) -> BenchmarkLog:
         document = json.loads(content)
     except ValueError as error:
         line = getattr(error, "lineno", None)
-        raise text.mistake(line, f"this JSON is cut off or broken: {getattr(error, 'msg', error)}") from None
+        raise text.mistake(line, f"this JSON is truncated or damaged: {getattr(error, 'msg', error)}") from None
     if is_nvbandwidth_json(document):
         return read_nvbandwidth_json(text, document)
     if is_nccl_tests_json(document):
         return read_nccl_tests_json(text, document)
-    raise text.mistake(1, "this JSON is of no benchmark known here", allowed="nccl-tests -J, nvbandwidth -j")
+    raise text.mistake(1, "this JSON is not from a known benchmark", allowed="nccl-tests -J, nvbandwidth -j")
 
 
 READERS = {

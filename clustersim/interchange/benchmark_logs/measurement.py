@@ -1,4 +1,4 @@
-"""What a log of a benchmark says, whichever tool wrote it: seconds of collectives and of copies."""
+"""Measurements of a benchmark's log, independent of the tool: seconds of collectives and of copies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HOST = "host"
 class Collective:
     """One collective as nccl-tests counts it: `num_bytes` is the whole buffer, `time_s` the mean of one call.
 
-    `num_ranks` and `num_hosts` are None where the log does not say. `buffers` is where data lie: `gpu` or `host`.
-    `is_per_rank` where `num_bytes` counts one rank's part, as OSU does: the buffer is `num_ranks` times that.
+    `num_ranks` and `num_hosts` are None where the log does not give them. `buffers` is the location of the data: `gpu`
+    or `host`. `is_per_rank` where `num_bytes` counts one rank's part, as in OSU: the buffer is `num_ranks` times that.
     """
 
     op: str
@@ -32,7 +32,7 @@ class Collective:
 class Copy:
     """`num_messages` of `num_bytes` each, sent at once from one place to another, and when the last has arrived.
 
-    `ends` are GPU numbers or `HOST`; None are the two ranks of a run that does not say who they were.
+    `ends` are GPU numbers or `HOST`; None for the two ranks of a run that does not identify them.
     """
 
     num_bytes: float
@@ -45,7 +45,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class BenchmarkLog:
-    """A log that has been read: by which tool, its figures, and in `notes` what was left out and taken to be so."""
+    """The content of a log: its tool, its figures, and in `notes` omissions and assumptions."""
 
     file: str
     tool: str
@@ -55,7 +55,7 @@ class BenchmarkLog:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log with its number from 1; `text` is without what mpirun or srun put before it."""
+    """A line of a log with its number from 1; `text` is without the prefix of mpirun or srun."""
 
     number: int
     text: str
@@ -80,5 +80,5 @@ class Text:
             value = -1.0
         if 0 < value < float("inf"):
             return value
-        message = f"expected {what}, a number above 0 (got '{token[:40]}'); is the log cut off, or two mixed?"
+        message = f"expected {what}, a number above 0 (got '{token[:40]}'); is the log truncated, or are two mixed?"
         raise self.mistake(line.number, message, token[:40], "a number above 0")

@@ -1,6 +1,6 @@
-"""Reads what nccl-tests (and rccl-tests) print: `all_reduce_perf` and its like.
+"""Reads the output of nccl-tests (and rccl-tests): `all_reduce_perf` and similar programs.
 
-Columns are taken by their names in the heading, since versions differ. Times are those of the first half, out of
+Columns are identified by the names in the heading, since versions differ. Times are those of the first half, out of
 place. Format: NVIDIA/nccl-tests, src/common.cu and src/util.cu.
 """
 
@@ -23,7 +23,7 @@ OPERATIONS = {
     "scatter": "scatter",
     "sendrecv": "send-recv",
 }
-"""Names of the programs, without `_perf`, and of collectives here."""
+"""Names of the programs, without `_perf`, and of clustersim's collectives."""
 
 _HEADING = re.compile(r"#\s+size\s+count\s+type\b")
 _ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*\b")
@@ -33,7 +33,7 @@ _PROGRAM = re.compile(r"([a-z_]+)_perf\b")
 
 @dataclass
 class _Run:
-    """One run of one program: a log may have several, one after the other."""
+    """One run of one program: a log may have several in sequence."""
 
     program: str | None = None
     hosts: dict[int, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class _Run:
 
 
 def is_nccl_tests(text: Text) -> bool:
-    """Say whether a log is nccl-tests': it has their heading of columns."""
+    """Say whether a log is from nccl-tests: it has their column heading."""
     return any(_HEADING.match(line.text) or line.text.startswith("# nThread ") for line in text.lines)
 
 
@@ -53,29 +53,29 @@ def read_nccl_tests(text: Text) -> BenchmarkLog:
     found = [row for run in runs for row in _collectives(text, run)]
     if not found:
         raise text.mistake(
-            text.lines[-1].number, "this log of nccl-tests has no result; it is cut off, or the run failed"
+            text.lines[-1].number, "this log of nccl-tests has no result; it is truncated, or the run failed"
         )
     notes = []
     if not runs[-1].is_whole:
-        notes.append("the log has no '# Avg bus bandwidth' at its end: it may be cut off, and its whole lines are used")
+        notes.append("the log has no '# Avg bus bandwidth' at its end: it may be truncated; complete lines are used")
     return BenchmarkLog(text.file, "nccl-tests", tuple(found), tuple(notes))
 
 
 def operation(text: Text, program: str | None, line: int) -> str:
-    """Return the collective that a program measures, by its name in the log or else in the file's."""
+    """Return the collective that a program measures, by its name in the log or otherwise in the file's."""
     named = program or next(iter(_PROGRAM.findall(text.file)), None)
     if named in OPERATIONS:
         return OPERATIONS[named]
     known = ", ".join(f"{name}_perf" for name in OPERATIONS)
     what = (
-        "nothing says which collective this is" if named is None else f"{named}_perf measures no collective known here"
+        "the log does not name its collective" if named is None else f"{named}_perf does not measure a known collective"
     )
     message = f"{what}; keep the line '# Collective test starting: ...', or name the file after the program ({known})"
     raise text.mistake(line, message, named, known)
 
 
 def _runs(text: Text) -> Iterator[_Run]:
-    """Yield the runs of a log; one begins with its program's name or its `nThread` line, whichever comes first."""
+    """Yield the runs of a log; one begins with its program's name or its `nThread` line, whichever is first."""
     run = _Run()
     for line in text.lines:
         starts = "Collective test starting" in line.text or (line.text.startswith("# nThread") and run.columns)
@@ -109,14 +109,14 @@ def _collectives(text: Text, run: _Run) -> Iterator[Collective]:
     size, time, wrong = (
         run.columns.index(name) if name in run.columns else None for name in ("size", "time", "#wrong")
     )
-    most = len(run.columns) + ("timestamp" in run.columns)  # which is a day and a time
+    most = len(run.columns) + ("timestamp" in run.columns)  # a timestamp is a date and a time
     for line in run.rows:
         tokens = line.text.split()
         if not len(run.columns) <= len(tokens) <= most:
-            message = f"{len(tokens)} values under {len(run.columns)} columns: the line is cut off, or two are mixed"
+            message = f"{len(tokens)} values under {len(run.columns)} columns: the line is truncated, or two are mixed"
             raise text.mistake(line.number, message, str(len(tokens)), str(len(run.columns)))
         if wrong is not None and tokens[wrong] not in ("0", "N/A"):
-            message = f"nccl-tests found {tokens[wrong]} wrong values here; nothing can be fitted to a broken run"
+            message = f"nccl-tests found {tokens[wrong]} wrong values here; an invalid run cannot be used for fitting"
             raise text.mistake(line.number, message, tokens[wrong], "0")
         if tokens[size or 0] != "0":
             seconds = 1e-6 * text.number(line, tokens[time or 0], "a time in us")

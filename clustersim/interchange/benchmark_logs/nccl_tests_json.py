@@ -1,6 +1,6 @@
 """Reads the file that nccl-tests write with `-J FILE` (since October 2025).
 
-What is run with what environment stands in it too and is never copied anywhere.
+It also contains the command line and the environment; these are never copied to any output.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PROGRAM = re.compile(r"([a-z_]+)_perf\b")
 
 
 def is_nccl_tests_json(document: Mapping[str, Any]) -> bool:
-    """Say whether a JSON document is nccl-tests'."""
+    """Say whether a JSON document is from nccl-tests."""
     return "nccl_version" in document and "results" in document
 
 
@@ -28,8 +28,8 @@ def read_nccl_tests_json(text: Text, document: Mapping[str, Any]) -> BenchmarkLo
         groups = {int(device.get("group", 0)) for device in devices}
         found = tuple(_collectives(text, document, len(devices), len(hosts)))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"this is no whole document of nccl-tests: {type(error).__name__}: {error}"
-        raise text.mistake(None, message, allowed="what nccl-tests write with -J") from None
+        message = f"this is not a complete document of nccl-tests: {type(error).__name__}: {error}"
+        raise text.mistake(None, message, allowed="the output of nccl-tests with -J") from None
     if len(groups) > 1:
         message = "several groups of ranks at once cannot be compared; give a run of one communicator"
         raise text.mistake(None, message, f"{len(groups)} groups", "one group")
@@ -45,7 +45,7 @@ def _collectives(text: Text, document: Mapping[str, Any], num_ranks: int, num_ho
         half = result["out_of_place"] or result["in_place"]
         wrong = half.get("nwrong")
         if str(wrong) not in ("0", "0.0", "None", "N/A"):
-            message = f"nccl-tests found {wrong} wrong values at {result['size']} bytes; nothing can be fitted to that"
+            message = f"nccl-tests found {wrong} wrong values at {result['size']} bytes; the run cannot be used"
             raise text.mistake(None, message, str(wrong), "0")
         if "time" not in half:
             message = "there is no 'time'; times of the CPU (-C 1) are not those of the collective"

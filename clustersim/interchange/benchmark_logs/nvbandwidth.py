@@ -1,7 +1,8 @@
-"""Reads what nvbandwidth prints, as text or with `-j`: copies between host memory and GPUs, and between GPUs.
+"""Reads the output of nvbandwidth, as text or with `-j`: copies between host memory and GPUs, and between GPUs.
 
-Used are copies one way, by copy engines where they were measured, else by kernels. Copies both ways, of all GPUs at
-once, and latencies of single loads are no messages of a transport and left out. Format: NVIDIA/nvbandwidth 0.1 to 0.10.
+Unidirectional copies are used, by copy engines where they were measured, otherwise by kernels. Left out, because they
+do not correspond to messages of a transport: bidirectional copies, copies of all GPUs at once, and latencies of single
+loads. Format: NVIDIA/nvbandwidth 0.1 to 0.10.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from clustersim.interchange.benchmark_logs.matrix import Cell, read_matrix
 from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, Copy, Text
 
 COPY_BYTES = 512 * 2.0**20
-"""The default size of a copy (--bufferSize), which the output does not tell."""
+"""The default size of a copy (--bufferSize), which the output does not contain."""
 
 _USED = re.compile(r"(host_to_device_memcpy|device_to_host_memcpy|device_to_device_memcpy_(?:read|write))_(ce|sm)")
 _RUNNING = re.compile(r"\s*Running (\w+)\.")
 
 Test = tuple[str, str, list[Cell]]
-"""Name, description (which has the arrow), and cells."""
+"""Name, description (with the arrow), and cells."""
 
 
 def is_nvbandwidth(text: Text) -> bool:
-    """Say whether a log is of nvbandwidth."""
+    """Say whether a log is from nvbandwidth."""
     return any(line.text.startswith("nvbandwidth Version") or _RUNNING.match(line.text) for line in text.lines)
 
 
 def is_nvbandwidth_json(document: Mapping[str, Any]) -> bool:
-    """Say whether a JSON document is of nvbandwidth."""
+    """Say whether a JSON document is from nvbandwidth."""
     return "nvbandwidth" in document
 
 
@@ -43,8 +44,8 @@ def read_nvbandwidth_json(text: Text, document: Mapping[str, Any]) -> BenchmarkL
     try:
         tests = [_json_test(test) for test in document["nvbandwidth"]["testcases"] if test["status"] == "Passed"]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"this is no whole document of nvbandwidth: {type(error).__name__}: {error}"
-        raise text.mistake(None, message, allowed="what nvbandwidth prints with -j") from None
+        message = f"this is not a complete document of nvbandwidth: {type(error).__name__}: {error}"
+        raise text.mistake(None, message, allowed="the output of nvbandwidth with -j") from None
     return _log(text, tests)
 
 
@@ -55,7 +56,7 @@ def _tests(text: Text) -> Iterator[Test]:
         name = running[1] if running else name
         if "(row)" in line.text and name:
             if index + 1 >= len(text.lines):
-                raise text.mistake(line.number, "no matrix follows this title: the log is cut off", name)
+                raise text.mistake(line.number, "no matrix follows this title: the log is truncated", name)
             num_rows = 1 if "CPU(row)" in line.text else None
             yield name, line.text, read_matrix(text, index + 1, num_rows) if _USED.fullmatch(name) else []
             name = ""
@@ -84,10 +85,10 @@ def _log(text: Text, tests: list[Test]) -> BenchmarkLog:
     if not copies:
         raise text.mistake(
             text.lines[-1].number,
-            "no test of this log measures copies one way",
+            "no test of this log measures unidirectional copies",
             allowed="such as host_to_device_memcpy_ce",
         )
-    notes = [f"copies are taken to be of 512 MiB, nvbandwidth's default; not used: {', '.join(unused) or 'nothing'}"]
+    notes = [f"copies are assumed to be of 512 MiB, nvbandwidth's default; not used: {', '.join(unused) or 'nothing'}"]
     return BenchmarkLog(text.file, "nvbandwidth", tuple(copies), tuple(notes))
 
 

@@ -1,4 +1,4 @@
-"""Reads what the OSU micro-benchmarks print: osu_latency, osu_bw, osu_allreduce and other collectives.
+"""Reads the output of the OSU micro-benchmarks: osu_latency, osu_bw, osu_allreduce and other collectives.
 
 Format: OSU Micro-Benchmarks 3 to 7, c/util/osu_util_mpi.c. MB are 1e6 bytes. The first figure of a line is the mean.
 """
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, Collective, Copy, Line, Text
 
 WINDOW = 64
-"""Messages on the way at once in osu_bw, unless it is told otherwise (-W), which it does not print."""
+"""Messages in flight at once in osu_bw, unless set with -W, which it does not print."""
 
 LEAST_BYTES_OF_A_RATE = 64 * 1024
-"""Below, osu_bw measures how quickly messages are issued one after the other, for which transports have no constant."""
+"""Below, osu_bw measures the message issue rate, for which transports have no constant."""
 
 _PER_RANK = ("all-gather", "all-to-all")  # whose sizes OSU counts for one rank
 
@@ -32,12 +32,12 @@ _TITLE = re.compile(r"#\s*OSU (MPI(?:-\w+)?) (.+?) Test\b")
 
 
 def is_osu(text: Text) -> bool:
-    """Say whether a log is of an OSU micro-benchmark."""
+    """Say whether a log is from an OSU micro-benchmark."""
     return any(_TITLE.match(line.text) for line in text.lines)
 
 
 def read_osu(text: Text) -> BenchmarkLog:
-    """Return the figures of a log of OSU micro-benchmarks; several runs may stand one after the other."""
+    """Return the figures of a log of OSU micro-benchmarks; it may have several runs in sequence."""
     found: list[Collective | Copy] = []
     notes: dict[str, None] = {}
     for title, lines in _runs(text):
@@ -81,22 +81,22 @@ def _run(text: Text, title: re.Match[str], lines: list[Line], notes: dict[str, N
         elif size >= LEAST_BYTES_OF_A_RATE:
             yield Copy(size, WINDOW * size / (1e6 * value), line.number, num_messages=WINDOW, buffers=buffers)
         else:
-            notes["rates of messages below 64 KiB are not used: they tell how quickly messages are issued"] = None
+            notes["rates of messages below 64 KiB are not used: they measure the issue rate of messages"] = None
 
 
 def _buffers(library: str, lines: list[Line], notes: dict[str, None]) -> str:
-    """Return where the buffers are; version 7 no longer prints it, so that a build with CUDA is taken to use GPUs."""
+    """Return the location of the buffers; version 7 does not print it, so a build with CUDA is assumed to use GPUs."""
     for line in lines:
         if "Send Buffer on" in line.text:
             return "gpu" if "DEVICE" in line.text or "MANAGED" in line.text else "host"
     if library == "MPI":
         return "host"
-    notes[f"the log does not say where buffers are; of {library} they are taken to be in GPU memory (D D)"] = None
+    notes[f"the log does not say where buffers are; with {library} they are assumed to be in GPU memory (D D)"] = None
     return "gpu"
 
 
 def _rows(text: Text, lines: list[Line], unit: str) -> Iterator[tuple[Line, float, float]]:
-    """Yield line, size in bytes and figure of each line under the heading of columns."""
+    """Yield line, size in bytes and figure of each line under the column heading."""
     is_open = False
     for line in lines:
         if re.match(r"#\s*Size\b", line.text):
@@ -109,10 +109,10 @@ def _rows(text: Text, lines: list[Line], unit: str) -> Iterator[tuple[Line, floa
             tokens = line.text.split()
             if len(tokens) < 2:
                 raise text.mistake(
-                    line.number, "a size without a figure: the log is cut off", tokens[0], f"a value in {unit}"
+                    line.number, "a size without a figure: the log is truncated", tokens[0], f"a value in {unit}"
                 )
             if "Fail" in tokens:
                 raise text.mistake(
-                    line.number, "OSU's own check failed here; nothing can be fitted to a broken run", "Fail"
+                    line.number, "OSU's own check failed here; an invalid run cannot be used for fitting", "Fail"
                 )
             yield line, float(tokens[0]), text.number(line, tokens[1], f"a value in {unit}")

@@ -1,7 +1,8 @@
-"""Reads what p2pBandwidthLatencyTest (NVIDIA, CUDA samples) prints: matrices over pairs of GPUs of one host.
+"""Reads the output of p2pBandwidthLatencyTest (NVIDIA, CUDA samples): matrices over pairs of GPUs of one host.
 
-Copies one way with peer access where the log has it, else without. Diagonals count reads and writes of one GPU's own
-memory, and bidirectional figures two copies at once: neither is used. The CPU's latencies are those of the call alone.
+Unidirectional copies with peer access are used where the log has them, otherwise without. Not used are diagonals, which
+count reads and writes of one GPU's own memory, and bidirectional figures, which are two copies at once. The CPU's
+latencies are those of the call alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LATENCY = re.compile(r"\s*P2P=(Enabled|Disabled) Latency.*Matrix \(us\)")
 
 
 def is_p2p_test(text: Text) -> bool:
-    """Say whether a log is of p2pBandwidthLatencyTest."""
+    """Say whether a log is from p2pBandwidthLatencyTest."""
     return any(_BANDWIDTH.match(line.text) or _LATENCY.match(line.text) for line in text.lines)
 
 
@@ -45,14 +46,14 @@ def read_p2p_test(text: Text) -> BenchmarkLog:
 
 
 def _matrices(text: Text, title: re.Pattern[str]) -> dict[str, list[Cell]]:
-    """Return the cells under each title that matches, by what it says of peer access."""
+    """Return the cells under each matching title, by its peer access setting."""
     found = {}
     for index, line in enumerate(text.lines):
         match = title.match(line.text)
         if match:
             if index + 1 >= len(text.lines) or not re.match(r"\s*(D\\D|GPU)\s+\d", text.lines[index + 1].text):
                 raise text.mistake(
-                    line.number, "no matrix follows this title: the log is cut off", line.text.strip()[:60]
+                    line.number, "no matrix follows this title: the log is truncated", line.text.strip()[:60]
                 )
             found[match[1]] = read_matrix(text, index + 1)
     return found

@@ -1,10 +1,11 @@
-"""MLCommons Chakra execution traces (`.et`), which ASTRA-sim reads: written of programs, and read to be played.
+"""MLCommons Chakra execution traces (`.et`), which ASTRA-sim reads: export of programs, and import for simulation.
 
-A trace is one file for each rank, `<name>.<rank>.et`: messages of protocol buffers, each behind its length, first the
-metadata and then the nodes (mlcommons/chakra, schema/protobuf/et_def.proto). Bytes alone in here: nothing is played.
+A trace is one file for each rank, `<name>.<rank>.et`: length-delimited protocol buffers messages, first the
+metadata and then the nodes (mlcommons/chakra, schema/protobuf/et_def.proto). This package only encodes and decodes:
+nothing is simulated.
 """
 
 from clustersim.interchange.chakra.read import read_chakra
-from clustersim.interchange.chakra.write import Written, write_chakra
+from clustersim.interchange.chakra.write import TraceFolder, write_chakra
 
-__all__ = ["Written", "read_chakra", "write_chakra"]
+__all__ = ["TraceFolder", "read_chakra", "write_chakra"]

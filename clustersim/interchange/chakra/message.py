@@ -1,6 +1,6 @@
-"""A node of a trace as a message of Chakra's schema, and back.
+"""Encoding and decoding of a trace node as a message of Chakra's schema.
 
-Attributes are of the types that both of ASTRA-sim's readers take: `comm_size`, `comm_type` and `num_ops` are int64,
+Attributes have the types that both of ASTRA-sim's readers accept: `comm_size`, `comm_type` and `num_ops` are int64,
 `comm_src`, `comm_dst` and `comm_tag` int32, `tensor_size` is uint64.
 """
 
@@ -30,11 +30,11 @@ METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(1, 
 """Chakra's NodeType."""
 
 COLLECTIVES = ("all-reduce", "reduce", "all-gather", "gather", "scatter", "broadcast", "all-to-all", "reduce-scatter")
-"""Chakra's CollectiveCommType from 0 on, in our words."""
+"""Chakra's CollectiveCommType from 0 on, by clustersim's names."""
 
 REDUCE_SCATTER_BLOCK, BARRIER = 8, 9
 VERSION = "0.0.4"
-"""Of the schema, as Chakra's own generators write it into the metadata."""
+"""Version of the schema, as Chakra's own generators write it into the metadata."""
 
 _DOUBLE, _INT32, _INT64, _UINT64, _BOOL, _STRING = 3, 7, 9, 13, 27, 29
 _TYPES = {
@@ -58,7 +58,7 @@ _FLOATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 
 @dataclass(frozen=True)
 class Message:
-    """A node as it stands in a trace; `attributes` are those that are one value each, by name."""
+    """A node of a trace; `attributes` are those with one value, by name."""
 
     number: int
     name: str
@@ -75,7 +75,7 @@ def metadata() -> bytes:
 
 
 def framed(message: bytes) -> bytes:
-    """Return a message behind its length, as it stands in a file."""
+    """Return a length-delimited message."""
     return varint(len(message)) + message
 
 
@@ -91,7 +91,7 @@ def encode(message: Message) -> bytes:
 
 
 def encode_attributes(attributes: Mapping[str, Value]) -> bytes:
-    """Return attributes as fields of a node, which may stand behind all others."""
+    """Return attributes as fields of a node; they may follow all other fields."""
     return b"".join(bytes_field(10, bytes_field(1, name) + _value(name, value)) for name, value in attributes.items())
 
 
@@ -103,7 +103,7 @@ def _value(name: str, value: Value) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Return a message as a node; raise ValueError where it is none."""
+    """Return a message as a node; raise ValueError where it is not one."""
     numbers, name = {1: 0, 3: 0, 7: 0}, ""
     data_deps: list[int] = []
     order_deps: list[int] = []
@@ -121,7 +121,7 @@ def decode(data: bytes) -> Message:
 
 
 def _integers(each: Field) -> Iterator[int]:
-    """Go through integers that stand together in one field, or the one that stands by itself."""
+    """Yield the integers of a packed field, or a single one."""
     if isinstance(each.value, int):
         yield each.value
         return
@@ -132,7 +132,7 @@ def _integers(each: Field) -> Iterator[int]:
 
 
 def _attribute(data: bytes) -> dict[str, Value]:
-    """Return an attribute by its name; none of those that are lists."""
+    """Return an attribute by its name; empty for attributes that are lists."""
     name, value = "", None
     for each in fields(data):
         if each.number == 1 and isinstance(each.value, bytes):

@@ -1,4 +1,4 @@
-"""A folder of Chakra traces as graphs of ranks, to be played."""
+"""Reads a folder of Chakra traces as graphs of ranks, for simulation."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _DEFAULT = ("", "0")  # names of the group of all ranks
 
 
 def read_chakra(
-    folder: str | Path, groups: str | Path | None = None, tell: Callable[[float], None] = lambda share: None
+    folder: str | Path, groups: str | Path | None = None, on_progress: Callable[[float], None] = lambda share: None
 ) -> list[list[Node]]:
-    """Return the graph of every rank of a trace [num_ranks]; raise InputError for what cannot be played.
+    """Return the graph of every rank of a trace [num_ranks]; raise InputError for what cannot be simulated.
 
     `folder` has one file `<name>.<rank>.et` for each rank, which may be compressed. `groups` is ASTRA-sim's file of
-    communicator groups; the one JSON file beside the traces where it is not given. Compute and memory nodes take the
-    time that was recorded. The bytes of an all-gather are those that one rank gives.
+    communicator groups; by default the one JSON file in the folder. Compute and memory nodes take the
+    recorded time. The bytes of an all-gather are those of one rank's part.
     """
     files = _files(Path(folder))
     known = _groups(Path(folder) if groups is None else Path(groups), len(files))
     graphs = []
     for rank, file in enumerate(files):
         graphs.append(_read(file, rank, len(files), known))
-        tell((rank + 1) / len(files))
+        on_progress((rank + 1) / len(files))
     _check_messages(graphs, files)
     _check_collectives(graphs, files)
     return graphs
@@ -80,21 +80,21 @@ def _groups(where: Path, num_ranks: int) -> Groups:
     if where.is_dir():
         beside = sorted(where.glob("*.json"))
         if len(beside) > 1:
-            raise InputError(f"{where} has several JSON files; name that of the groups (--groups)", got=str(where))
+            raise InputError(f"{where} has several JSON files; select that of the groups (--groups)", got=str(where))
         if not beside:
             return {}
         path = beside[0]
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no file of groups: {error}", got=str(path)) from None
+        raise InputError(f"{path} is not a file of groups: {error}", got=str(path)) from None
     allowed = f'{{"1": [0, 1], ...}} with ranks below {num_ranks}'
     known = {}
     for name, ranks in document.items() if isinstance(document, dict) else [("", [])]:
         is_list = isinstance(ranks, list) and all(type(rank) is int and 0 <= rank < num_ranks for rank in ranks)
         if not is_list or len(set(ranks)) < len(ranks) or not ranks:
             raise InputError(
-                Mistake(f"group '{name}' has other than ranks of the trace", file=str(path), allowed=allowed)
+                Mistake(f"group '{name}' is not a list of ranks of the trace", file=str(path), allowed=allowed)
             )
         known[name] = tuple(ranks)
     return known
@@ -111,15 +111,15 @@ def _read(file: Path, rank: int, num_ranks: int, groups: Groups) -> list[Node]:
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(Mistake(f"is no Chakra trace: {error}", file=str(file))) from None
+        raise InputError(Mistake(f"is not a Chakra trace: {error}", file=str(file))) from None
     numbers = Counter(node.number for node in nodes)
     twice = [number for number, times in numbers.items() if times > 1]
     if twice:
-        raise reader.error(f"has {numbers[twice[0]]} nodes of the number {twice[0]}")
+        raise reader.error(f"has {numbers[twice[0]]} nodes with number {twice[0]}")
     for node in nodes:
         for number in (*node.data_deps, *node.order_deps):
             if number not in numbers:
-                raise reader.error(f"node {node.number} '{node.name}' depends on node {number}, which is not there")
+                raise reader.error(f"node {node.number} '{node.name}' depends on node {number}, which does not exist")
     try:
         return in_order(nodes)
     except InputError as error:
@@ -127,7 +127,7 @@ def _read(file: Path, rank: int, num_ranks: int, groups: Groups) -> list[Node]:
 
 
 class _Reader:
-    """Makes nodes of the messages of one rank."""
+    """Converts the messages of one rank into nodes."""
 
     def __init__(self, file: Path, rank: int, num_ranks: int, groups: Groups):
         self._file, self._rank, self._num_ranks, self._groups = file, rank, num_ranks, groups
@@ -154,7 +154,7 @@ class _Reader:
             raise self.error(f"node {node.number} '{node.name}' takes {seconds:g} s", str(seconds), "0 or more")
         if has_work and not message.micros and "seconds" not in message.attributes:
             raise self.error(
-                f"node {node.number} '{node.name}' has no duration; nodes are played by the time that was recorded",
+                f"node {node.number} '{node.name}' has no duration; nodes are simulated with their recorded time",
                 got="duration_micros 0",
                 allowed="duration_micros above 0",
             )
@@ -167,7 +167,9 @@ class _Reader:
         own, other = ("comm_src", "comm_dst") if is_send else ("comm_dst", "comm_src")
         here, peer = (int(self._number(message, key, default)) for key, default in ((own, self._rank), (other, None)))
         if here != self._rank:
-            raise self.error(f"node {node.number} '{node.name}' is rank {here}'s, in the trace of rank {self._rank}")
+            raise self.error(
+                f"node {node.number} '{node.name}' belongs to rank {here}, in the trace of rank {self._rank}"
+            )
         if not 0 <= peer < self._num_ranks or peer == self._rank:
             text = f"node {node.number} '{node.name}' is a message with rank {peer}"
             raise self.error(text, got=str(peer), allowed=f"another of {self._num_ranks} ranks")
@@ -186,16 +188,16 @@ class _Reader:
         name = "" if name in _DEFAULT else name
         group = self._groups.get(name) if name else tuple(range(self._num_ranks))
         if group is None:
-            text = f"node {node.number} '{node.name}' is of group '{name}', which the file of groups does not have"
+            text = f"node {node.number} '{node.name}' is in group '{name}', which is not in the file of groups"
             raise self.error(text, got=name, allowed=", ".join(self._groups) or "a file of groups (--groups)")
         if self._rank not in group:
             raise self.error(
-                f"node {node.number} '{node.name}' is of group '{name}', in which rank {self._rank} is not"
+                f"node {node.number} '{node.name}' is in group '{name}', which does not contain rank {self._rank}"
             )
         size = 0.0 if op == "barrier" else self._size(message) * (len(group) if op == "all-gather" else 1)
         root = int(self._number(message, "root", 0))
         if not 0 <= root < len(group):
-            text = f"node {node.number} '{node.name}' has its root at place {root} of a group of {len(group)}"
+            text = f"node {node.number} '{node.name}' has its root at index {root} of a group of {len(group)}"
             raise self.error(text, str(root), f"0 to {len(group) - 1}")
         group = (*group[root:], *group[:root])
         algorithm = str(message.attributes.get("algorithm", "auto"))
@@ -232,7 +234,7 @@ def _check_messages(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> 
 
 
 def _check_collectives(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> None:
-    """Refuse collectives that ranks of a group do not enter alike, one after the other."""
+    """Refuse collectives that the ranks of a group do not enter in the same order."""
     entered: dict[tuple[str, tuple[int, ...]], dict[int, list[Node]]] = {}
     for rank, graph in enumerate(graphs):
         for node in graph:
@@ -247,6 +249,6 @@ def _check_collectives(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) 
                 raise InputError(Mistake(f"{text} {len(first)}", file=str(files[rank])))
             for one, other in zip(first, own, strict=True):
                 if (one.op, one.num_bytes) != (other.op, other.num_bytes):
-                    text = f"node {other.number} '{other.name}' is {other.op} of {other.num_bytes:g} bytes, of which"
-                    text += f" rank {group[0]} makes {one.op} of {one.num_bytes:g}"
+                    text = f"node {other.number} '{other.name}' is {other.op} of {other.num_bytes:g} bytes, but on"
+                    text += f" rank {group[0]} it is {one.op} of {one.num_bytes:g}"
                     raise InputError(Mistake(text, file=str(files[rank])))

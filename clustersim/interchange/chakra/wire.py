@@ -1,4 +1,4 @@
-"""Protocol buffers on the wire: what of them Chakra's messages need.
+"""Protocol buffers wire format: the part that Chakra's messages need.
 
 Format: "Protocol Buffers Documentation: Encoding" (protobuf.dev/programming-guides/encoding).
 """
@@ -15,7 +15,7 @@ _MOST_BYTES = 10  # of a varint: 64 bits, seven a byte
 
 
 class Field(NamedTuple):
-    """One field of a message: its number, how it is encoded, and a number, or the bytes as they are."""
+    """One field of a message: its number, its encoding, and an integer, or the raw bytes."""
 
     number: int
     kind: int
@@ -38,7 +38,7 @@ def varint(value: int) -> bytes:
 
 
 def number_field(number: int, value: int) -> bytes:
-    """Return a field that is an integer or a truth value."""
+    """Return a field that is an integer or a boolean."""
     return varint(number << 3 | VARINT) + varint(value)
 
 
@@ -54,7 +54,7 @@ def double_field(number: int, value: float) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return an unsigned integer and where it ends; raise ValueError where the bytes end before."""
+    """Return an unsigned integer and its end; raise ValueError where the bytes end before."""
     value = 0
     for place in range(_MOST_BYTES):
         if at + place >= len(data):
@@ -67,7 +67,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Go through the fields of a message; raise ValueError where it is none."""
+    """Yield the fields of a message; raise ValueError where it is not a message."""
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
@@ -77,27 +77,27 @@ def fields(data: bytes) -> Iterator[Field]:
             yield Field(number, kind, value)
             continue
         if kind not in (*_SIZES, LENGTH) or not number:
-            raise ValueError(f"field {number} is of kind {kind}, which is none that is known")
+            raise ValueError(f"field {number} is of the unknown kind {kind}")
         size, at = read_varint(data, at) if kind == LENGTH else (_SIZES[kind], at)
         if at + size > len(data):
-            raise ValueError(f"field {number} is cut off")
+            raise ValueError(f"field {number} is truncated")
         yield Field(number, kind, data[at : at + size])
         at += size
 
 
 def messages(data: bytes) -> Iterator[bytes]:
-    """Go through messages that stand one behind the other, each behind its length."""
+    """Yield length-delimited messages in sequence."""
     at = 0
     while at < len(data):
         size, at = read_varint(data, at)
         if at + size > len(data):
-            raise ValueError(f"a message of {size} bytes is cut off at byte {len(data)}")
+            raise ValueError(f"a message of {size} bytes is truncated at byte {len(data)}")
         yield data[at : at + size]
         at += size
 
 
 def signed(value: int, num_bits: int = 64) -> int:
-    """Return an integer that is encoded as its two's complement.
+    """Return an integer from its two's complement encoding.
 
     >>> signed(2**64 - 1), signed(5)
     (-1, 5)
@@ -107,7 +107,7 @@ def signed(value: int, num_bits: int = 64) -> int:
 
 
 def zigzag(value: int) -> int:
-    """Return an integer of which positive and negative ones take turns: 0, -1, 1, -2.
+    """Return an integer from its zigzag encoding: 0, -1, 1, -2.
 
     >>> [zigzag(value) for value in range(4)]
     [0, -1, 1, -2]

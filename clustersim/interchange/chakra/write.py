@@ -1,4 +1,4 @@
-"""Graphs of ranks as a folder of Chakra traces, with the file of groups that ASTRA-sim takes."""
+"""Writes graphs of ranks as a folder of Chakra traces, with ASTRA-sim's file of groups."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ _KINDS = {COMPUTE: COMP, SEND: COMM_SEND, RECEIVE: COMM_RECV, COLLECTIVE: COMM_C
 
 
 @dataclass(frozen=True)
-class Written:
-    """What lies in a folder now: traces `<folder>/<name>.<rank>.et`, and the file of groups; `num_nodes` of all."""
+class TraceFolder:
+    """The content of a written folder: traces `<folder>/<name>.<rank>.et`, and the file of groups; `num_nodes` is the
+    total.
+    """
 
     folder: Path
     name: str
@@ -48,18 +50,18 @@ def write_chakra(
     stages: Sequence[Sequence[Task]],
     stage_of: Sequence[int],
     node_of: NodeOf,
-    tell: Callable[[float], None] = lambda share: None,
-) -> Written:
-    """Write the trace of every rank, all or none, into a folder that is new or empty; rank r is in `stage_of[r]`.
+    on_progress: Callable[[float], None] = lambda share: None,
+) -> TraceFolder:
+    """Write the trace of every rank atomically into a folder that is new or empty; rank r is in `stage_of[r]`.
 
-    Durations are whole microseconds, of which the errors do not add up, and sizes whole bytes; what is not whole is
-    there too, as attributes of our own, `seconds` and `num_bytes`; so are an `algorithm` and the `root` of a broadcast.
-    An all-gather has the size that one rank gives, as ASTRA-sim counts it. The group of all ranks has no name, which is
-    ASTRA-sim's own for it.
+    Durations are whole microseconds whose rounding errors do not accumulate, and sizes whole bytes. Exact values are
+    written in addition, where they are not whole, as clustersim's own attributes `seconds` and `num_bytes`; so are an
+    `algorithm` and the `root` of a broadcast. An all-gather has the size of one rank's part, as in ASTRA-sim. The group
+    of all ranks has no name, which is ASTRA-sim's convention.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists already and is not empty; name a new folder", got=str(folder))
+        raise InputError(f"{folder} already exists and is not empty; choose a new folder", got=str(folder))
     writer = _Writer(len(stage_of), node_of)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +71,7 @@ def write_chakra(
     try:
         for rank, stage in enumerate(stage_of):
             (temporary / f"{name}.{rank}.et").write_bytes(writer.trace(rank, stage, stages[stage]))
-            tell((rank + 1) / len(stage_of))
+            on_progress((rank + 1) / len(stage_of))
         (temporary / "groups.json").write_text(to_json(writer.groups_document(), indent=1) + "\n", encoding="utf-8")
         umask = os.umask(0)
         os.umask(umask)
@@ -84,41 +86,41 @@ def write_chakra(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     num_nodes = sum(len(stages[stage]) for stage in stage_of)
-    return Written(folder, name, folder / "groups.json", len(stage_of), num_nodes)
+    return TraceFolder(folder, name, folder / "groups.json", len(stage_of), num_nodes)
 
 
 class _Writer:
-    """Writes traces; what ranks of a stage have alike is written once."""
+    """Writes traces; the common part of a stage's ranks is encoded once."""
 
     def __init__(self, num_ranks: int, node_of: NodeOf):
         self._num_ranks, self._node_of = num_ranks, node_of
-        self._alike: dict[int, list[bytes]] = {}
+        self._shared: dict[int, list[bytes]] = {}
         self._groups: dict[tuple[str, tuple[int, ...]], int] = {}
         self._channel_of_all: str | None = None  # of the one group of all ranks that needs no name
 
     def trace(self, rank: int, stage: int, tasks: Sequence[Task]) -> bytes:
         """Return the file of a rank."""
-        if stage not in self._alike:
-            self._alike[stage] = [encode(message) for message in _messages(tasks)]
+        if stage not in self._shared:
+            self._shared[stage] = [encode(message) for message in _messages(tasks)]
         known: dict[tuple[str, str, int, int, float], bytes] = {}
         out = [framed(metadata())]
-        for task, alike in zip(tasks, self._alike[stage], strict=True):
+        for task, shared in zip(tasks, self._shared[stage], strict=True):
             if task.axis or task.node.peer >= 0:
                 size = task.node.num_bytes if task.node.op == "all-gather" else 0.0
                 key = task.node.kind, task.axis, task.root, task.node.peer, size
                 if key not in known:
                     known[key] = encode_attributes(self._own(self._node_of(task, rank), rank))
-                out.append(framed(alike + known[key]))
+                out.append(framed(shared + known[key]))
             else:
-                out.append(framed(alike))
+                out.append(framed(shared))
         return b"".join(out)
 
     def groups_document(self) -> dict[str, list[int]]:
-        """Return what ASTRA-sim's communicator groups are: ranks by a number, which a node has as its `pg_name`."""
+        """Return ASTRA-sim's communicator groups: ranks by a number, which a node has as its `pg_name`."""
         return {str(number): list(group) for (_, group), number in self._groups.items()}
 
     def _own(self, node: Node, rank: int) -> dict[str, Value]:
-        """Return the attributes of a node that are not those of all ranks of its stage."""
+        """Return the attributes of a node that differ between the ranks of its stage."""
         if node.kind == SEND:
             return {"comm_src": rank, "comm_dst": node.peer}
         if node.kind == RECEIVE:
@@ -135,7 +137,7 @@ class _Writer:
 
 
 def _messages(tasks: Sequence[Task]) -> list[Message]:
-    """Return what ranks of a stage have alike of their nodes."""
+    """Return the part of the nodes that all ranks of a stage share."""
     messages, exact_s, micros = [], 0.0, 0
     for node, *_ in tasks:
         attributes: dict[str, Value] = {"is_cpu_op": node.on_host}
@@ -158,6 +160,6 @@ def _messages(tasks: Sequence[Task]) -> list[Message]:
 
 
 def _size(num_bytes: float) -> dict[str, Value]:
-    """Return a size in whole bytes, and as it is where it is none."""
+    """Return a size in whole bytes, and the exact size where it is not whole."""
     whole = round(num_bytes)
     return {"comm_size": whole} if whole == num_bytes else {"comm_size": whole, "num_bytes": num_bytes}

@@ -1,7 +1,7 @@
-"""A Hugging Face `config.json` as a workload: the sizes it gives, put into the layers of its family.
+"""A Hugging Face `config.json` as a workload: the layers of its family with its sizes.
 
-No weights, no network, no other library: a family is written down here as its paper and its code have it, by the
-builder that the catalogue uses. Each member of the table reads its sizes, checks them, and writes its layers.
+No weights, no network, no other library: each family is defined here from its paper and its code, with the
+builder of the catalogue. Each entry of the table reads its sizes, checks them, and builds its layers.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from clustersim.errors import InputError, unknown_name
 from clustersim.interchange.hf_config.bert import bert, roberta
+from clustersim.interchange.hf_config.blocks import Net
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.gpt import gpt2, gpt_neox
 from clustersim.interchange.hf_config.llama import llama, mistral, mixtral, qwen2
-from clustersim.interchange.hf_config.pieces import Net
 from clustersim.interchange.hf_config.t5 import t5
 from clustersim.interchange.hf_config.vit import vit
 from clustersim.interchange.imported import Imported
@@ -40,9 +40,9 @@ FAMILIES = Registry[Callable[[Net, Config], None]](
 
 
 def import_hf(path: str | Path, tokens: int | None = None, name: str | None = None) -> Imported:
-    """Return the model of a `config.json`; a sample is an image, or so many `tokens` (at most 1024 where not given).
+    """Return the model of a `config.json`; a sample is an image, or `tokens` tokens (by default at most 1024).
 
-    What comes after the body (a language model's head, a classifier) is told by `architectures`.
+    The layers after the body (a language model's head, a classifier) are determined by `architectures`.
     """
     config = Config(Path(path), tokens)
     family = config.text("model_type")

@@ -1,15 +1,15 @@
-"""BERT (Devlin et al., 2019) and RoBERTa (Liu et al., 2019), with the heads that Hugging Face gives them."""
+"""BERT (Devlin et al., 2019) and RoBERTa (Liu et al., 2019), with Hugging Face's heads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clustersim.interchange.hf_config.blocks import Net, feed_forward, token_head
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.pieces import Net, feed_forward, token_head
 from clustersim.model.builder import Tensor
 from clustersim.model.catalogue.transformer import attention
 
-_PADDED = 2  # positions of RoBERTa that no token takes: they are counted from after the padding's number
+_PADDED = 2  # unused positions of RoBERTa: they are counted from after the padding index
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class _Sizes:
 
 
 def bert(net: Net, config: Config) -> None:
-    """Write BERT; without `architectures` the encoder and its pooler, as in the catalogue."""
+    """Build BERT; without `architectures` the encoder and its pooler, as in the catalogue."""
     kinds = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification",
              "ForQuestionAnswering")  # fmt: skip
     kind = config.architecture([f"Bert{kind}" for kind in kinds]).removeprefix("Bert")
@@ -49,7 +49,7 @@ def bert(net: Net, config: Config) -> None:
 
 
 def roberta(net: Net, config: Config) -> None:
-    """Write RoBERTa: BERT's encoder, other heads, and two positions that are never used."""
+    """Build RoBERTa: BERT's encoder, other heads, and two positions that are never used."""
     kinds = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
     kind = config.architecture([f"Roberta{kind}" for kind in kinds]).removeprefix("Roberta")
     sizes = _sizes(config, vocabulary=50_265, positions=512, unused=_PADDED)
@@ -101,7 +101,7 @@ def _encoder(net: Net, sizes: _Sizes) -> Tensor:
 
 
 def _word_head(net: Net, x: Tensor, sizes: _Sizes) -> None:
-    """Guess every word: a layer as wide, and the embedding's matrix with a bias of its own."""
+    """Predict every word: a layer as wide, and the embedding's matrix with a separate bias."""
     y = net.activation("head.act", sizes.function, net.linear("head.transform", x, sizes.features))
     y = net.linear("head.words", net.layer_norm("head.norm", y), sizes.vocabulary, bias=False, tied=True)
     net.loss("loss", net.parameters("head.bias", y, sizes.vocabulary))

@@ -1,4 +1,4 @@
-"""What a `config.json` says, key by key, with its mistakes in their places."""
+"""The values of a `config.json`, key by key; mistakes have their place in the file."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _MAX_BYTES = 8 << 20  # the names of twenty thousand classes take one
 
 
 class Config:
-    """A config's values. Wrong ones are collected, and told all at once by `check`; a family reads before it builds.
+    """A config's values. Mistakes are collected, and reported together by `check`; a family reads all sizes before it
+    builds.
 
-    Configs leave out what is as their class has it, so every key has the default of its family; a null is one too.
+    Configs omit values equal to the default of their class, so every key has the default of its family; null means the
+    default too.
     """
 
     def __init__(self, path: Path, tokens: int | None = None):
-        self.path, self.asked_tokens = path, tokens
+        self.path, self.requested_tokens = path, tokens
         self.notes: list[str] = []
         self.mistakes: list[Mistake] = []
         self.text_of_file = read_text(path, _MAX_BYTES)
@@ -38,8 +40,8 @@ class Config:
             place = Place(str(self.path), error.lineno, error.colno, self._line(error.lineno))
             raise InputError(place.mistake(f"this is not JSON: {error.msg}")) from None
         except (ValueError, RecursionError) as error:  # a number of thousands of digits, a list in a list in ...
-            said = str(error).partition(";")[0]
-            raise InputError(Place(str(self.path)).mistake(f"this is not JSON as it is read here: {said}")) from None
+            reason = str(error).partition(";")[0]
+            raise InputError(Place(str(self.path)).mistake(f"this JSON cannot be read: {reason}")) from None
         if not isinstance(found, dict):
             raise InputError(Place(str(self.path)).mistake("a Hugging Face config is a JSON map of keys"))
         return found
@@ -49,7 +51,7 @@ class Config:
         return lines[number - 1] if number <= len(lines) else None
 
     def mistake(self, key: str, message: str, got: str | None = None, allowed: str | None = None) -> Mistake:
-        """Return a mistake at the line where a key first stands."""
+        """Return a mistake at the line of a key's first occurrence."""
         found = re.search(rf'"{re.escape(key)}"\s*:', self.text_of_file)
         if found is None:
             return Place(str(self.path)).mistake(message, key, got, allowed)
@@ -58,16 +60,16 @@ class Config:
         return Place(str(self.path), line, column, self._line(line)).mistake(message, key, got, allowed)
 
     def wrong(self, key: str, message: str, got: object = None, allowed: str | None = None) -> None:
-        """Keep a mistake for `check`."""
+        """Store a mistake for `check`."""
         self.mistakes.append(self.mistake(key, message, None if got is None else str(got)[:60], allowed))
 
     def check(self) -> None:
-        """Tell every mistake that was found."""
+        """Report all mistakes."""
         if self.mistakes:
             raise InputError(in_order(self.mistakes))
 
     def layers(self, key: str, default: int) -> int:
-        """Return how many blocks there are; more than any model has would fill the memory with them."""
+        """Return the number of blocks; the limit is far above any model, and prevents filling the memory."""
         return self.size(key, default, most=_MOST_LAYERS)
 
     def size(self, key: str, default: int | None = None, most: int = _LARGEST) -> int:
@@ -79,32 +81,32 @@ class Config:
             self.wrong(key, "is missing")
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
             allowed = f"a whole number from 1 to {most:,}"
-            self.wrong(key, f"expected {allowed} (got {_written(value)})", _written(value), allowed)
+            self.wrong(key, f"expected {allowed} (got {_as_json(value)})", _as_json(value), allowed)
         else:
             return value
         return 1
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return whether something is so."""
+        """Return a boolean value."""
         value = self.values.get(key)
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.wrong(key, f"expected true or false (got {_written(value)})", _written(value), "true, false")
+            self.wrong(key, f"expected true or false (got {_as_json(value)})", _as_json(value), "true, false")
         return bool(value)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a word; one that must be there and is not is told at once."""
+        """Return a word; a missing required one is reported immediately."""
         value = self.values.get(key)
         if value is None and default is not None:
             return default
         if not isinstance(value, str):
-            got = None if value is None else _written(value)
+            got = None if value is None else _as_json(value)
             raise InputError(self.mistake(key, "is missing" if got is None else f"expected a name (got {got})", got))
         return value
 
     def architecture(self, known: Sequence[str]) -> str:
-        """Return which model of its family this is: the first of `architectures`, or of those that are known."""
+        """Return the model class of the family: the first of `architectures`, or by default of the known ones."""
         value = self.values.get("architectures")
         named = value[0] if isinstance(value, list) and value else None
         if named is None and (value is None or value == []):
@@ -121,15 +123,15 @@ class Config:
         return str(named)
 
     def labels(self) -> int:
-        """Return how many classes a classifier tells apart: 2 where none are named."""
+        """Return the number of classes of a classifier: 2 if none are named."""
         names = self.values.get("id2label")
         if isinstance(names, dict) and names:
             return len(names)
         return self.size("num_labels", 2)
 
     def tokens(self, positions: int, learned: bool) -> int:
-        """Return the tokens of a sample; at most as many as the model has positions for, where it learns them."""
-        tokens = self.asked_tokens or min(positions, DEFAULT_TOKENS)
+        """Return the tokens of a sample; at most the number of positions, where the model learns them."""
+        tokens = self.requested_tokens or min(positions, DEFAULT_TOKENS)
         if tokens > positions and learned:
             self.mistakes.append(
                 Mistake(
@@ -141,18 +143,20 @@ class Config:
                 )
             )
         elif tokens > positions:
-            self.notes.append(f"{tokens} tokens are more than the {positions} positions that the config names")
-        if self.asked_tokens is None:
-            self.notes.append(f"a sample is {tokens} tokens; --tokens says otherwise")
+            self.notes.append(f"{tokens} tokens are more than the config's {positions} positions")
+        if self.requested_tokens is None:
+            self.notes.append(f"a sample is {tokens} tokens; change this with --tokens")
         return tokens
 
     def split(self, whole: str, num: int, parts: str, into: int) -> int:
-        """Return num / into, two sizes of which one is a multiple of the other; neither is wrong by itself."""
+        """Return num / into, two sizes of which one must be a multiple of the other; reported only if neither is
+        already wrong.
+        """
         if num % into and not {whole, parts} & {mistake.key for mistake in self.mistakes}:
             self.wrong(whole, f"expected a multiple of {parts}, {into} (got {num})", num, f"a multiple of {into}")
         return max(1, num // into)
 
 
-def _written(value: Any) -> str:
-    """Return a value as the file has it, so that the text "512" is not taken for the number."""
+def _as_json(value: Any) -> str:
+    """Return a value as in the file, to distinguish the text "512" from the number."""
     return json.dumps(value, ensure_ascii=False)[:60]

@@ -1,15 +1,15 @@
-"""GPT-2 (Radford et al., 2019) and GPT-NeoX (Black et al., 2022): decoders with layer norms and one qkv product."""
+"""GPT-2 (Radford et al., 2019) and GPT-NeoX (Black et al., 2022): decoders with layer norms and one QKV matrix."""
 
 from __future__ import annotations
 
+from clustersim.interchange.hf_config.blocks import Net, feed_forward
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.pieces import Net, feed_forward
 from clustersim.model.builder import Tensor
 from clustersim.model.catalogue.transformer import attention
 
 
 def gpt2(net: Net, config: Config) -> None:
-    """Write GPT-2, with its head unless `architectures` says GPT2Model."""
+    """Build GPT-2, with its head unless `architectures` is GPT2Model."""
     kind = config.architecture(["GPT2LMHeadModel", "GPT2Model"])
     features, heads, layers = config.size("n_embd", 768), config.size("n_head", 12), config.layers("n_layer", 12)
     vocabulary, positions = config.size("vocab_size", 50_257), config.size("n_positions", 1024)
@@ -33,7 +33,7 @@ def gpt2(net: Net, config: Config) -> None:
 
 
 def gpt_neox(net: Net, config: Config) -> None:
-    """Write GPT-NeoX: turned positions, both branches of a block on the same input, a head of its own."""
+    """Build GPT-NeoX: rotary positions, both branches of a block on the same input, a separate head."""
     kind = config.architecture(["GPTNeoXForCausalLM", "GPTNeoXModel"])
     features, heads = config.size("hidden_size", 6144), config.size("num_attention_heads", 64)
     layers, vocabulary = config.layers("num_hidden_layers", 44), config.size("vocab_size", 50_432)
@@ -46,7 +46,7 @@ def gpt_neox(net: Net, config: Config) -> None:
     x = net.embedding("embedding", tokens, features, rows=[vocabulary])
     for number in range(layers):
         name = f"layers.{number}"
-        y = _turned_attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads, bias)
+        y = _rotary_attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads, bias)
         if parallel:
             z = net.layer_norm(f"{name}.norm2", x)
             z = feed_forward(net, f"{name}.feed_forward", z, width, function)
@@ -62,8 +62,8 @@ def gpt_neox(net: Net, config: Config) -> None:
     net.loss("loss", x)
 
 
-def _turned_attention(net: Net, name: str, x: Tensor, heads: int, bias: bool) -> Tensor:
-    """Add attention of a decoder, of one product for query, key and value, with turned positions."""
+def _rotary_attention(net: Net, name: str, x: Tensor, heads: int, bias: bool) -> Tensor:
+    """Add causal attention with rotary positions and one GEMM for query, key and value."""
     qkv = net.linear(f"{name}.qkv", x, 3 * x.channels, bias=bias)
     net.rotary(f"{name}.rotary", Tensor(2 * x.channels, qkv.height))
     each = Tensor(x.channels, qkv.height)

@@ -1,17 +1,17 @@
-"""Llama (Touvron et al., 2023) and its relatives: RMS norms, turned positions, grouped queries, gated layers."""
+"""Llama (Touvron et al., 2023) and related models: RMS norms, rotary positions, grouped queries, gated layers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clustersim.interchange.hf_config.blocks import Grouped, Net, gated_feed_forward, grouped_attention, op_of
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.pieces import Grouped, Net, gated_feed_forward, grouped_attention, op_of
 from clustersim.model.builder import Tensor
 
 
 @dataclass(frozen=True)
 class _Defaults:
-    """What the family's class has where a config says nothing; `kv_heads` 0 is one for each query."""
+    """Defaults of the family's class; `kv_heads` 0 is one for each query."""
 
     prefix: str
     vocabulary: int
@@ -23,22 +23,22 @@ class _Defaults:
 
 
 def llama(net: Net, config: Config) -> None:
-    """Write a Llama."""
+    """Build a Llama."""
     _decoder(net, config, _Defaults("Llama", 32_000, 11_008, 0, 2048))
 
 
 def mistral(net: Net, config: Config) -> None:
-    """Write Mistral (Jiang et al., 2023). All pairs of tokens are counted, those outside its window too."""
+    """Build Mistral (Jiang et al., 2023). All pairs of tokens are counted, including those outside its window."""
     _decoder(net, config, _Defaults("Mistral", 32_000, 14_336, 8, 131_072))
 
 
 def mixtral(net: Net, config: Config) -> None:
-    """Write Mixtral (Jiang et al., 2024): Mistral with experts, of which each token takes some."""
+    """Build Mixtral (Jiang et al., 2024): Mistral with experts, of which each token uses some."""
     _decoder(net, config, _Defaults("Mixtral", 32_000, 14_336, 8, 131_072, experts=8))
 
 
 def qwen2(net: Net, config: Config) -> None:
-    """Write Qwen2 (2024): Llama with biases on query, key and value."""
+    """Build Qwen2 (2024): Llama with biases on query, key and value."""
     _decoder(net, config, _Defaults("Qwen2", 151_936, 22_016, 32, 32_768, qkv_bias=True))
 
 
@@ -87,7 +87,7 @@ def _attention_sizes(config: Config, features: int, default: _Defaults) -> Group
 
 
 def _experts(net: Net, name: str, x: Tensor, width: int, function: str, num: int, active: int) -> Tensor:
-    """Add a gated layer of several experts: a router, the chosen ones' three products, and their weighted sum."""
+    """Add a gated layer of several experts: a router, the three GEMMs of the chosen experts, and their weighted sum."""
     net.router(f"{name}.router", x, num)
     y = net.experts(f"{name}.in", x, width, num, active, count=2)
     y = net.gate(f"{name}.gate", y, op_of(function))

@@ -1,11 +1,11 @@
-"""T5 (Raffel et al., 2020): an encoder and a decoder, RMS norms, no biases, positions as learned shifts of scores."""
+"""T5 (Raffel et al., 2020): an encoder and a decoder, RMS norms, no biases, positions as learned biases of scores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from clustersim.interchange.hf_config.blocks import Net, feed_forward, gated_feed_forward, plain_attention
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.pieces import Net, feed_forward, gated_feed_forward, plain_attention
 from clustersim.model.builder import Tensor
 
 
@@ -20,7 +20,7 @@ class _Sizes:
 
 
 def t5(net: Net, config: Config) -> None:
-    """Write a T5; encoder and decoder get as many tokens each, and one sample is both."""
+    """Build a T5; encoder and decoder have the same number of tokens, and one sample is both."""
     config.architecture(["T5ForConditionalGeneration"])
     features, heads = config.size("d_model", 512), config.size("num_heads", 8)
     layers = config.layers("num_layers", 6)
@@ -40,7 +40,7 @@ def t5(net: Net, config: Config) -> None:
 
 
 def _stack(net: Net, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:
-    """Add an encoder, or a decoder that looks at what an encoder wrote."""
+    """Add an encoder, or a decoder that attends to the encoder's output."""
     x = net.dropout(f"{name}.embedding.drop", x)
     for number in range(layers):
         block = f"{name}.block.{number}"
@@ -58,7 +58,7 @@ def _stack(net: Net, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: T
 
 
 def _attention(net: Net, name: str, x: Tensor, sizes: _Sizes, num_shifts: int, memory: Tensor | None = None) -> Tensor:
-    """Add attention to the sequence itself, or to `memory`; the first of a stack learns how positions shift scores."""
+    """Add attention to the sequence itself, or to `memory`; the first of a stack learns position biases."""
     query = net.linear(f"{name}.query", x, sizes.inner, bias=False)
     both = net.linear(f"{name}.key_value", x if memory is None else memory, sizes.inner, bias=False, count=2)
     return plain_attention(net, name, query, replace(both, channels=sizes.inner), sizes.heads, x.channels, num_shifts)

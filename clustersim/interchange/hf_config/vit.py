@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
+from clustersim.interchange.hf_config.blocks import Net, feed_forward, plain_attention
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.pieces import Net, feed_forward, plain_attention
 from clustersim.model.builder import Tensor
 
 
 def vit(net: Net, config: Config) -> None:
-    """Write a ViT: a classifier over a class token, or the pooler of ViTModel."""
-    if config.asked_tokens is not None:
-        raise InputError("a sample of a ViT is an image; leave --tokens out", got=str(config.asked_tokens))
+    """Build a ViT: a classifier over a class token, or the pooler of ViTModel."""
+    if config.requested_tokens is not None:
+        raise InputError("a sample of a ViT is an image; remove --tokens", got=str(config.requested_tokens))
     net.sample = "image"
     kind = config.architecture(["ViTForImageClassification", "ViTModel"])
     features, heads = config.size("hidden_size", 768), config.size("num_attention_heads", 12)

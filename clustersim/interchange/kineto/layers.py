@@ -1,4 +1,4 @@
-"""Whose time it was: adds up a trace's work by layer, phase and step."""
+"""Attributes a trace's work to layers, phases and steps."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ KIND_OF = {f"aten::{name}": kind for kind, names in _KINDS.items() for name in n
 
 @dataclass
 class TracedLayer:
-    """A layer as a trace has it: seconds of each phase, step by step."""
+    """A layer of a trace: seconds of each phase, step by step."""
 
     name: str
     op: str
-    first: Event  # the operator that tells what kind of layer it is
+    first: Event  # the operator that determines the kind of layer
     seconds: dict[int, list[float]] = field(default_factory=dict)
 
     def phase_s(self, phase: int, num_steps: int) -> float:
@@ -46,14 +46,14 @@ class TracedLayer:
         return median(self.seconds.get(step, [0.0] * 3)[phase] for step in range(num_steps))
 
     def spread_s(self, num_steps: int) -> float:
-        """Return the distance of the quickest and the slowest step."""
+        """Return the difference between the slowest and the fastest step."""
         totals = [sum(self.seconds.get(step, [0.0])) for step in range(num_steps)]
         return max(totals) - min(totals)
 
 
 @dataclass
 class Attributed:
-    """Everything a trace says about where time went; optimizer and other work are means over the steps."""
+    """The attributed time of a trace; optimizer and other work are means over the steps."""
 
     layers: dict[str, TracedLayer]
     num_steps: int
@@ -74,12 +74,12 @@ def attribute(trace: Trace) -> Attributed:
             continue
         seconds = work.duration_us / 1e6
         backward = _backward_of(work.op)
-        asker = work.op if backward is None else creators.get(backward.sequence)
-        named = numbers.layer(asker) if asker is not None else None
+        operator = work.op if backward is None else creators.get(backward.sequence)
+        named = numbers.layer(operator) if operator is not None else None
         if named is not None:
             name, first = named
             layer = found.layers.setdefault(name, TracedLayer(name, KIND_OF.get(first.name, "other"), first))
-            phase = 0 if backward is None or asker is None else _phase(work, backward, asker)
+            phase = 0 if backward is None or operator is None else _phase(work, backward, operator)
             layer.seconds.setdefault(step, [0.0, 0.0, 0.0])[phase] += seconds
         elif _is_inside(work.op, _OPTIMIZER):
             found.optimizer_s += seconds / found.num_steps
@@ -90,7 +90,7 @@ def attribute(trace: Trace) -> Attributed:
 
 
 class _Numbers:
-    """Gives calls of modules, and operators between them, names that are the same in every step."""
+    """Names calls of modules, and operators between them, such that names are the same in every step."""
 
     def __init__(self, trace: Trace):
         self.steps = trace.steps
@@ -106,7 +106,7 @@ class _Numbers:
             self.names[event] = (name if count == 1 else f"{name}#{count}", first)
 
     def step(self, event: Event) -> int | None:
-        """Return in which step an event began; all are step 0 where the trace has no steps."""
+        """Return the step in which an event began; 0 for all where the trace has no steps."""
         if not self.steps:
             return 0
         for number, step in enumerate(self.steps):
@@ -115,7 +115,7 @@ class _Numbers:
         return None
 
     def layer(self, op: Event) -> tuple[str, Event] | None:
-        """Return the layer that an operator belongs to: the innermost named thing around it."""
+        """Return the layer of an operator: the innermost named event around it."""
         around: Event | None = op
         while around is not None:
             if around in self.names:
@@ -124,7 +124,7 @@ class _Numbers:
         return None
 
     def _own_name(self, event: Event) -> str | None:
-        """Return the name of a module without modules inside, or of an operator with a gradient between modules."""
+        """Return the name of a module without submodules, or of an operator with a gradient between modules."""
         if is_module(event):
             return None if any(map(is_module, all_children(event))) else module_name(event)
         outermost = event.kind == "op" and (event.parent is None or event.parent.kind == "range")
@@ -140,7 +140,7 @@ class _Numbers:
 
 
 def all_children(event: Event) -> Iterator[Event]:
-    """Yield what ran inside an event, at any depth, in the order in which it began."""
+    """Yield the events inside an event, at any depth, in the order of their start."""
     for child in event.children:
         yield child
         yield from all_children(child)
@@ -155,7 +155,7 @@ def _known_ops(event: Event) -> Iterator[Event]:
 
 
 def _is_counter(op: Event) -> bool:
-    """Say whether an operator counts batches, as batch normalisation does, and computes nothing."""
+    """Say whether an operator counts batches, as in batch normalisation, and computes nothing."""
     types = op.args.get("Input type")
     return op.name == "aten::add_" and isinstance(types, list) and bool(types) and types[0] == "long int"
 
@@ -179,10 +179,10 @@ def _is_inside(op: Event, prefix: str) -> bool:
 
 
 def _phase(work: Work, backward: Event, forward: Event) -> int:
-    """Return 2 for work on weights, 1 for work on data and where nothing tells them apart.
+    """Return 2 for work on weights, 1 for work on data and where they cannot be distinguished.
 
-    cuDNN's and CUTLASS's kernels say `wgrad`; a convolution's mask may ask for weights alone; of a linear layer's
-    two products the one as large as its weight is the weight's, as is the sum that gives the bias.
+    cuDNN's and CUTLASS's kernel names contain `wgrad`; a convolution's mask may request only weights; of a linear
+    layer's two GEMMs the one with the size of its weight belongs to the weight, and so does the sum of the bias.
     """
     name = work.kernel.lower()
     if "wgrad" in name or "wgradient" in name:

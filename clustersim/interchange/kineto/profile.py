@@ -1,4 +1,4 @@
-"""A `clustersim.profile/1` from a trace, under the names of the catalogue's layers where a model is given."""
+"""A `clustersim.profile/1` from a trace, with the catalogue's layer names if a model is given."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clustersim.interchange.kineto.trace import Event, Trace, read_trace
 from clustersim.model import load_model
 
 _PRECISIONS = {"float": "fp32", "c10::BFloat16": "amp-bf16", "c10::Half": "amp-fp16"}
-_FIRST = ("convolution", "fully-connected", "embedding")  # layers whose input says how large a batch is
-_PRODUCTS = ("convolution", "fully-connected", "matmul", "lstm", "attention")  # layers that autocast casts the input of
-_AMPERE = 8  # the compute capability from which TF32 is to be had
+_FIRST = ("convolution", "fully-connected", "embedding")  # layers whose input has the batch size
+_GEMM_OPS = ("convolution", "fully-connected", "matmul", "lstm", "attention")  # layers whose input autocast casts
+_AMPERE = 8  # the lowest compute capability with TF32
 
 
 @dataclass(frozen=True)
 class ImportedProfile:
-    """A profile and what should be known about it, in sentences."""
+    """A profile and notes on it, as sentences."""
 
     document: dict[str, Any]
     notes: tuple[str, ...]
@@ -36,16 +36,16 @@ def import_kineto(
 ) -> ImportedProfile:
     """Return the layer profile of a torch.profiler trace.
 
-    Batch, precision and layout are read from the operators' shapes, types and strides (record_shapes=True) where
+    Batch, precision and layout are read from the operators' shapes, types and strides (record_shapes=True) if
     they are not given. With a `model` of the catalogue, layers take its names, kind by kind in order of
-    their first call, where a kind has as many members in both. Times are medians over the profiled steps.
+    their first call, where a kind has the same number of members in both. Times are medians over the profiled steps.
     """
     trace = read_trace(path)
     found = attribute(trace)
     if not any(seconds[1] + seconds[2] for layer in found.layers.values() for seconds in layer.seconds.values()):
         raise trace.refused(
-            "has no backward pass that leads to a forward one (by sequence numbers); profile training steps, "
-            "loss.backward() included"
+            "has no backward pass that belongs to a forward one (by sequence numbers); profile training steps, "
+            "including loss.backward()"
         )
     first = _first_operator(found)
     where: dict[str, Any] = {
@@ -59,9 +59,9 @@ def import_kineto(
         names, note = _catalogue_names(found, model)
         notes.append(note)
     rows = [_row(names[name], layer, where, found.num_steps) for name, layer in found.layers.items()]
-    notes += _doubts(trace, found, rows)
+    notes += _warnings(trace, found, rows)
     if precision is None:
-        notes += _doubts_of_precision(trace, found, where["precision"])
+        notes += _precision_warnings(trace, found, where["precision"])
     name = device or trace.device or "CPU"
     return ImportedProfile(_document(trace, found, rows, where, name, model), tuple(notes))
 
@@ -99,7 +99,7 @@ def _first_operator(found: Attributed) -> Event | None:
 
 
 def _input(first: Event | None, key: str) -> Any:
-    """Return what a trace with shapes says about an operator's first tensor (an embedding's is its second)."""
+    """Return a trace's value for an operator's first tensor (second for an embedding), with recorded shapes."""
     values = None if first is None else first.args.get(key)
     at = 1 if first is not None and first.name == "aten::embedding" else 0
     return values[at] if isinstance(values, list) and len(values) > at else None
@@ -110,16 +110,16 @@ def _batch(trace: Trace, first: Event | None) -> int:
     if isinstance(shape, list) and shape and isinstance(shape[0], int):
         return shape[0]
     raise trace.refused(
-        "does not say what the batch was: it was profiled without record_shapes=True; give it as --batch"
+        "does not have the batch size: it was profiled without record_shapes=True; give it with --batch"
     )
 
 
 def _precision(trace: Trace, found: Attributed, first: Event | None) -> str:
-    """Return the precision of the layers that multiply matrices: the shorter one where any has it.
+    """Return the precision of the layers with GEMMs: the shorter one if any has it.
 
-    Where none of them says it the first layer does; an embedding's precision is that of its table.
+    If none of them has one, that of the first layer; an embedding's precision is that of its table.
     """
-    known = _product_precisions(found)
+    known = _gemm_precisions(found)
     if not known and first is not None:
         known = [kind for kind in [_computes_in(first)] if kind is not None]
     if known:
@@ -127,14 +127,14 @@ def _precision(trace: Trace, found: Attributed, first: Event | None) -> str:
     raise trace.refused("does not say what the precision was; give it as --precision, such as fp32 or amp-bf16")
 
 
-def _product_precisions(found: Attributed) -> list[str]:
-    """Return what each layer that multiplies matrices computes in, of those where the trace says it."""
-    kinds = (_computes_in(layer.first) for layer in found.layers.values() if layer.op in _PRODUCTS)
+def _gemm_precisions(found: Attributed) -> list[str]:
+    """Return the precision of each layer with GEMMs for which the trace has it."""
+    kinds = (_computes_in(layer.first) for layer in found.layers.values() if layer.op in _GEMM_OPS)
     return [kind for kind in kinds if kind is not None]
 
 
 def _computes_in(op: Event) -> str | None:
-    """Return an operator's precision: under autocast its inputs are float and it casts them inside."""
+    """Return an operator's precision: under autocast its inputs are float, and it casts them inside."""
     inside = (kind for each in (op, *all_children(op)) for kind in _types(each))
     short = next((_PRECISIONS[kind] for kind in inside if kind in _PRECISIONS and kind != "float"), None)
     return short or next((_PRECISIONS.get(kind) for kind in _types(op)[:1]), None)
@@ -146,7 +146,7 @@ def _types(op: Event) -> list[str]:
 
 
 def _layout(first: Event | None) -> str:
-    """Return nhwc where the first layer's images have their channels next to each other, none without images."""
+    """Return nhwc where the channels of the first layer's images are contiguous, none without images."""
     shape, strides = _input(first, "Input Dims"), _input(first, "Input Strides")
     if not isinstance(shape, list) or len(shape) != 4:
         return "none"
@@ -177,35 +177,35 @@ def _catalogue_names(found: Attributed, model: str) -> tuple[dict[str, str], str
     )
 
 
-def _doubts(trace: Trace, found: Attributed, rows: Sequence[dict[str, Any]]) -> list[str]:
+def _warnings(trace: Trace, found: Attributed, rows: Sequence[dict[str, Any]]) -> list[str]:
     total_s = sum(row[key] for row in rows for key in PHASES)
     notes = []
     if not any(work.kernel for work in trace.work):
         notes.append("The trace has no GPU kernels: times are the CPU operators' own.")
     if not any(row["backward_weights_s"] for row in rows if row["op"] == "convolution"):
-        notes.append("Gradients of data and weights of convolutions are not told apart: both stand under the data.")
+        notes.append("Data and weight gradients of convolutions cannot be distinguished: both count as data.")
     if found.other_s > 0.05 * total_s:
-        notes.append(f"{found.other_s * 1e3:.3g} ms a step belong to no layer (copies, sums of gradients, scaling).")
+        notes.append(f"{found.other_s * 1e3:.3g} ms per step belong to no layer (copies, sums of gradients, scaling).")
     if not trace.steps:
         notes.append(
-            "The trace has no ProfilerStep marks: all of it is taken for one step; torch writes them where "
+            "The trace has no ProfilerStep marks: it is assumed to be one step. torch writes them if "
             "the profiler has a schedule= and the loop calls prof.step()."
         )
     return notes
 
 
-def _doubts_of_precision(trace: Trace, found: Attributed, precision: str) -> list[str]:
-    """Return what the types of inputs leave open about a precision that was read from them."""
-    kinds = _product_precisions(found)
+def _precision_warnings(trace: Trace, found: Attributed, precision: str) -> list[str]:
+    """Return warnings about a precision that was read from input types."""
+    kinds = _gemm_precisions(found)
     if precision != "fp32" and (num_unlike := sum(kind != precision for kind in kinds)):
         return [
             f"{num_unlike} of {len(kinds)} layers that multiply matrices compute in another precision than "
-            f"{precision}, under which all of them stand."
+            f"{precision}, which is recorded for all of them."
         ]
     older = trace.compute_major is not None and trace.compute_major < _AMPERE
     if precision == "fp32" and not older and any(work.kernel for work in trace.work):
         return [
-            "TF32 is recorded as float: on an Ampere GPU or a newer one it cannot be told from fp32. Give --precision "
-            "tf32 where it was on."
+            "TF32 is recorded as float: on an Ampere GPU or newer it cannot be distinguished from fp32. Give "
+            "--precision tf32 if it was on."
         ]
     return []

@@ -1,4 +1,4 @@
-"""Reads a Kineto trace: which operator ran inside which, and inside which module."""
+"""Reads a Kineto trace: the nesting of operators and modules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OTHERS_RANGES = ("ProfilerStep#", "Optimizer.", "DataLoader", "enumerate(DataLo
 
 @dataclass(eq=False)
 class Event:
-    """Something that took time on a thread; `parent` is the event around it."""
+    """A timed event on a thread; `parent` is the event around it."""
 
     kind: str  # op, range, launch
     name: str
@@ -43,7 +43,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Work:
-    """Seconds that something took, by the operator that asked for it; `kernel` is empty where the CPU computed."""
+    """Duration of work, with the operator that issued it; `kernel` is empty for work on the CPU."""
 
     op: Event
     kernel: str
@@ -52,26 +52,26 @@ class Work:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of one process: operators and module ranges in the order in which they began."""
+    """A trace of one process: operators and module ranges in the order of their start."""
 
     file: str
     device: str
     events: tuple[Event, ...]
     work: tuple[Work, ...]
     steps: tuple[Event, ...]
-    compute_major: int | None  # the first GPU's compute capability before the point, None where it is not said
+    compute_major: int | None  # the first GPU's major compute capability, None if unknown
 
     def refused(self, message: str) -> InputError:
         return InputError(Mistake(message, file=self.file))
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Return a trace (.json or .json.gz); a file that is cut off, or is none, is an InputError that says so."""
+    """Return a trace (.json or .json.gz); a truncated file, or another kind of file, is an InputError."""
     document = _document(Path(path))
     found = document.get("traceEvents") if isinstance(document, dict) else None
     if not isinstance(found, list) or not isinstance(document, dict):
         raise _wrong(
-            path, "is no trace of torch.profiler: it has no list 'traceEvents'; export_chrome_trace writes one"
+            path, "is not a trace of torch.profiler: it has no list 'traceEvents'; export_chrome_trace writes one"
         )
     raw = [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _is_timed(event)]
     events = _nested(raw)
@@ -103,25 +103,25 @@ def _document(path: Path) -> Any:
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
     except (EOFError, zlib.error):
         raise _wrong(
-            path, "is cut off: the gzip data ends too early; copy the whole file, or export it again"
+            path, "is truncated: the gzip data ends too early; copy the whole file, or export it again"
         ) from None
     except OSError as error:
         raise _wrong(path, f"cannot read this trace: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise _wrong(path, "is no trace of torch.profiler: it is not text; export_chrome_trace writes JSON") from None
+        raise _wrong(path, "is not a trace of torch.profiler: it is not text; use export_chrome_trace") from None
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise _not_json(path, text, error) from None
     except RecursionError:
-        raise _wrong(path, "is no trace of torch.profiler: it is nested too deeply") from None
+        raise _wrong(path, "is not a trace of torch.profiler: it is nested too deeply") from None
 
 
 def _not_json(path: Path, text: str, error: json.JSONDecodeError) -> InputError:
     whole = text.rstrip()
     if text.lstrip()[:1] == "{" and (error.pos >= len(whole) or not whole.endswith("}")):
         place = f"after {len(text):,} characters, line {text.count(chr(10)) + 1:,}"
-        return _wrong(path, f"is cut off {place}; copy the whole file, or export it again and let it finish")
+        return _wrong(path, f"is truncated {place}; copy the whole file, or export it again and let it finish")
     return InputError(
         Mistake(f"is not JSON: {error.msg}; export_chrome_trace writes it", file=str(path), line=error.lineno,
                 column=error.colno)
@@ -133,7 +133,7 @@ def _is_timed(event: Mapping[str, Any]) -> bool:
 
 
 def _nested(raw: Iterable[Mapping[str, Any]]) -> list[Event]:
-    """Return operators, ranges and launches, each inside the one that was running on its thread when it began."""
+    """Return operators, ranges and launches, each inside the event that was running on its thread at its start."""
     threads: dict[tuple[Any, Any], list[Event]] = {}
     for each in raw:
         kind = _kind(each)
@@ -166,7 +166,7 @@ def _kind(event: Mapping[str, Any]) -> str | None:
 
 
 def _work(raw: Iterable[Mapping[str, Any]], events: Iterable[Event], ops: Iterable[Event]) -> Iterable[Work]:
-    """Yield what took time: kernels by the operator that launched them, or, without a GPU, the operators themselves."""
+    """Yield timed work: kernels with the operator that launched them, or, without a GPU, the operators themselves."""
     on_device = [event for event in raw if event.get("cat") in _ON_DEVICE]
     if not on_device:
         for op in ops:
@@ -178,16 +178,16 @@ def _work(raw: Iterable[Mapping[str, Any]], events: Iterable[Event], ops: Iterab
     for event in on_device:
         args = event.get("args") or {}
         launch = launches.get(args.get("correlation"))
-        asker = launch.parent if launch is not None else None
-        while asker is not None and asker.kind != "op":
-            asker = asker.parent
-        asker = asker or by_id.get(args.get("External id"))
-        if asker is not None:
-            yield Work(asker, str(event.get("name")), float(event["dur"]))
+        operator = launch.parent if launch is not None else None
+        while operator is not None and operator.kind != "op":
+            operator = operator.parent
+        operator = operator or by_id.get(args.get("External id"))
+        if operator is not None:
+            yield Work(operator, str(event.get("name")), float(event["dur"]))
 
 
 def is_module(event: Event) -> bool:
-    """Say whether a range stands for a module: one that torch noted, or one that the user named."""
+    """Say whether a range is a module: one recorded by torch, or one named by the user."""
     return event.kind == "range" and not event.name.startswith(_OTHERS_RANGES)
 
 
@@ -197,7 +197,7 @@ def module_name(event: Event) -> str:
 
 
 def _device(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a trace says about its first GPU, nothing where there is none."""
+    """Return a trace's properties of its first GPU, empty if there is none."""
     devices = document.get("deviceProperties")
     first = devices[0] if isinstance(devices, list) and devices else None
     return first if isinstance(first, dict) else {}

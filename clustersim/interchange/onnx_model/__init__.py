@@ -1,7 +1,7 @@
 """An ONNX file as a workload: shapes by onnx's own inference, operators by their formulas.
 
-Weights are not read, only their sizes. An exported graph is the one that infers: what an exporter folded or dropped
-(batch norms, dropout) is not in it. onnx is loaded when `import_onnx` is called.
+Only the sizes of weights are read. An exported graph is the inference graph: operations that an exporter folded or
+dropped (batch norms, dropout) are not in it. onnx is loaded when `import_onnx` is called.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["import_onnx", "parse_sizes"]
 def import_onnx(
     path: str | Path, sizes: Mapping[str, int] | None = None, name: str | None = None, batch: int | None = None
 ) -> Imported:
-    """Return the model of an ONNX file, called `name` or like the file.
+    """Return the model of an ONNX file, with the name `name` or the file's.
 
-    It works on `batch` samples, by default the first dimension of its first input (1 where that is open). `sizes`
-    are those of other dimensions that are open.
+    It has `batch` samples, by default the first dimension of its first input (1 where that is open). `sizes`
+    are those of other open dimensions.
     """
     if find_spec("onnx") is None:
         raise InputError("onnx is not installed; pip install 'clustersim[onnx]'", got="no onnx")

@@ -1,4 +1,4 @@
-"""Reads an ONNX file: nodes, the shape of every tensor, and which tensors are weights."""
+"""Reads an ONNX file: nodes, the shape of every tensor, and the set of weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BRANCHING = {"If", "Loop", "Scan"}
 
 @dataclass(frozen=True)
 class Node:
-    """An operator: its name in the file, inputs and outputs by name (empty where left out), attributes."""
+    """An operator: its name in the file, inputs and outputs by name (empty if omitted), attributes."""
 
     name: str
     op: str
@@ -29,7 +29,7 @@ class Node:
     attributes: Mapping[str, Any]
 
     def input(self, place: int) -> str:
-        """Return the input at a place, empty where it is left out."""
+        """Return the input at an index, empty if omitted."""
         return self.inputs[place] if place < len(self.inputs) else ""
 
 
@@ -54,7 +54,7 @@ class Graph:
         raise InputError(
             Mistake(
                 f"the shape of '{tensor}' at {node.op} '{node.name}' cannot be inferred; export the model with fixed "
-                "sizes, or give those that are open with --dim",
+                "sizes, or give open ones with --dim",
                 file=str(self.path),
                 got=tensor,
             )
@@ -62,9 +62,9 @@ class Graph:
 
 
 def read_graph(path: Path, sizes: Mapping[str, int], batch: int | None = None) -> Graph:
-    """Return the graph of a file, every open dimension filled: from `sizes`, and a leading one with 1.
+    """Return the graph of a file with every open dimension set: from `sizes`, and a leading one to 1.
 
-    With a `batch` no dimension is taken for it.
+    With a `batch` no dimension is used as the batch.
     """
     proto = _load(path)
     graph = proto.graph
@@ -94,12 +94,12 @@ def _load(path: Path) -> onnx.ModelProto:
         proto = onnx.load(str(path), load_external_data=False)
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror or error}") from None
-    except Exception as error:  # protobuf's own errors, of which each of its implementations has others
+    except Exception as error:  # protobuf's own errors differ between its implementations
         raise _refused(path, f"this is not an ONNX file: {_first_line(error)}") from None
     if not proto.graph.node:
         raise _refused(path, "this is not an ONNX file: it has no operators")
     if not all(isinstance(name, str) for name in _names(proto.graph)):
-        raise _refused(path, "this is not an ONNX file, or not a whole one: a name in it is no text in UTF-8")
+        raise _refused(path, "this is not an ONNX file, or it is truncated: a name in it is not text in UTF-8")
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     for node in proto.graph.node:
@@ -111,7 +111,7 @@ def _load(path: Path) -> onnx.ModelProto:
 
 
 def _names(graph: onnx.GraphProto) -> Iterator[object]:
-    """Yield every name of a graph; protobuf gives bytes where one is no text."""
+    """Yield every name of a graph; protobuf gives bytes for names that are not text."""
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
         yield from (each.name for each in node.attribute)
@@ -127,7 +127,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _fill(path: Path, fed: list[Any], graph: onnx.GraphProto, sizes: Mapping[str, int], is_batch_first: bool) -> int:
-    """Give every open dimension of the inputs its size, here and where it is named again; return the leading one."""
+    """Set every open dimension of the inputs, and wherever its name occurs again; return the leading dimension."""
     if not fed or not _dims(fed[0]):
         raise _refused(path, "its first input has no batch: a model to train reads at least one tensor of samples")
     first = _dims(fed[0])[0]
@@ -164,7 +164,7 @@ def _fill(path: Path, fed: list[Any], graph: onnx.GraphProto, sizes: Mapping[str
 
 
 def _name(value: Any, place: int) -> str:
-    """Return what an open dimension is called: as in the file, else by its input and place."""
+    """Return the name of an open dimension: as in the file, otherwise its input and index."""
     return str(_dims(value)[place].dim_param or f"{value.name}.{place}")
 
 
@@ -177,7 +177,7 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 
 def _forget_weights(graph: onnx.GraphProto) -> None:
-    """Drop the numbers of large constants: their sizes are enough."""
+    """Drop the numbers of large constants: only their sizes are needed."""
     for each in graph.initializer:
         if math.prod(each.dims) > MOST_ELEMENTS:
             for numbers in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):

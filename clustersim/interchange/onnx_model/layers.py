@@ -1,4 +1,4 @@
-"""From an ONNX graph to layers: what is data, what is weights, and what each operator costs a sample."""
+"""Converts an ONNX graph to layers: separates data from weights, and costs each operator per sample."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def model_of(graph: Graph, name: str) -> Imported:
     unused = [weight for weight in graph.weights if weight not in walk.owned and math.prod(graph.weights[weight]) > 1]
     notes = []
     if unused:
-        notes.append(f"{len(unused)} constants are taken for no parameters, such as {unused[0]} (statistics, masks)")
+        notes.append(f"{len(unused)} constants are not counted as parameters, such as {unused[0]} (statistics, masks)")
     first = next(iter(graph.inputs))
     sample = "sequence" if first not in graph.real else "image" if len(graph.inputs[first]) == 4 else "sample"
     source = f"{graph.path}, ONNX of opset {graph.opset}"
@@ -47,9 +47,9 @@ def model_of(graph: Graph, name: str) -> Imported:
 
 @dataclass
 class _Walk:
-    """What is known on the way through a graph.
+    """State of a pass over a graph.
 
-    `origins` has the weights that a tensor of weights alone is made of, `owned` the weights whose layer is found,
+    `origins` has the weights from which a constant tensor is computed, `owned` the weights whose layer is found,
     `data` the tensors that depend on inputs, `needing` those whose gradient is needed.
     """
 
@@ -63,7 +63,7 @@ class _Walk:
         self.origins |= {weight: frozenset([weight]) for weight in self.graph.weights}
 
     def layers(self, node: Node) -> list[Layer]:
-        """Return what an operator adds; nothing where it sees no data, or shows it another way."""
+        """Return the layers of an operator; none where it reads no data, or is a view."""
         read = [tensor for tensor in node.inputs if tensor]
         if node.op in SHAPES:
             return []
@@ -78,7 +78,7 @@ class _Walk:
         if node.op in UNTRAINED:
             raise InputError(
                 Mistake(
-                    f"{node.op} '{node.name}' computes with whole numbers: a quantised model is not trained",
+                    f"{node.op} '{node.name}' computes with integers: a quantised model cannot be trained",
                     file=str(self.graph.path),
                     got=node.op,
                 )
@@ -95,30 +95,30 @@ class _Walk:
             return RECIPES.get(node.op, elementwise)(self, node)
         except InputError:
             raise
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # an input or attribute is not there
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # an input or attribute is missing
             raise InputError(
                 Mistake(
-                    f"{node.op} '{node.name}' is not as ONNX has it ({type(error).__name__}: {error})",
+                    f"{node.op} '{node.name}' does not follow ONNX ({type(error).__name__}: {error})",
                     file=str(self.graph.path),
                     got=node.op,
                 )
             ) from None
 
     def _is_view(self, node: Node) -> bool:
-        """Return whether an operator shows data another way: one row picked by a constant is cut out, not copied."""
+        """Return whether an operator is a view of data: selecting one row by a constant is a slice, not a copy."""
         picks = node.op == "Gather" and node.inputs[0] in self.data and self.is_weight(node.inputs[1])
         return node.op in FREE or (picks and self.graph.shapes.get(node.inputs[1]) == ())
 
     def is_weight(self, tensor: str) -> bool:
-        """Return whether a tensor is made of constants alone."""
+        """Return whether a tensor is computed only from constants."""
         return tensor not in self.data
 
     def needs_gradient(self, tensor: str) -> bool:
-        """Return whether a backward pass has to go on below a tensor."""
+        """Return whether the backward pass continues below a tensor."""
         return tensor in self.needing
 
     def _new_parameters(self, node: Node) -> list[str]:
-        """Return the weights that nobody trained before: those at the inputs where this operator has parameters."""
+        """Return the weights at the parameter inputs of this operator that no earlier operator owns."""
         places = TRAINED_INPUTS.get(node.op, ())
         found = frozenset().union(*(self.origins.get(node.input(place), frozenset()) for place in places))
         weights = self.graph.weights
@@ -148,7 +148,7 @@ class _Walk:
 
 
 def _named(layers: list[Layer]) -> list[Layer]:
-    """Return the layers with names that differ."""
+    """Return the layers with unique names."""
     counts: Counter[str] = Counter()
     taken = {layer.name for layer in layers}
     named = []

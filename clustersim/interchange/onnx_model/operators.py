@@ -1,4 +1,4 @@
-"""What each ONNX operator costs a batch: products and convolutions by their FLOP, the rest by its elements."""
+"""Cost of each ONNX operator for a batch: GEMMs and convolutions by their FLOP, all others by their elements."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clustersim.interchange.onnx_model.graph import Graph, Node
 
 
 class Known(Protocol):
-    """What is known of tensors on the way through a graph."""
+    """Known properties of tensors during a pass over a graph."""
 
     graph: Graph
 
     def is_weight(self, tensor: str) -> bool:
-        """Return whether a tensor is made of constants alone."""
+        """Return whether a tensor is computed only from constants."""
         ...
 
     def needs_gradient(self, tensor: str) -> bool:
-        """Return whether a backward pass has to go on below a tensor."""
+        """Return whether the backward pass continues below a tensor."""
         ...
 
 
@@ -29,7 +29,7 @@ class Known(Protocol):
 class Cost:
     """One kernel; FLOP and elements are a batch's, `shape` is one sample's as in `Layer.shape`.
 
-    `data_gradients` and `weight_gradients` count the backward products, each as large as the forward one.
+    `data_gradients` and `weight_gradients` count the backward GEMMs, each as large as the forward one.
     """
 
     op: str
@@ -49,10 +49,10 @@ FREE = {
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "CastLike", "Transpose", "Slice", "Split",
     "Expand", "SequenceConstruct", "SequenceAt", "SplitToSequence",
 }  # fmt: skip
-"""Operators that show a tensor another way, as views do in training."""
+"""Operators that are views of a tensor, as in training."""
 
 SHAPES = {"Shape", "Size"}
-"""Operators that read no data of a tensor: what is made of their results is a constant."""
+"""Operators that read only a tensor's shape: values computed from their results are constants."""
 
 UNTRAINED = {"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "QGemm", "QLinearAdd"}
 
@@ -67,14 +67,14 @@ TRAINED_INPUTS: Mapping[str, tuple[int, ...]] = {
     "Concat": tuple(range(64)),
     "Einsum": tuple(range(8)),
 }
-"""Where an operator has parameters; a constant elsewhere is a statistic, a mask or a scale."""
+"""Inputs of an operator that are parameters; a constant elsewhere is a statistic, a mask or a scale."""
 
 
 def is_parameter(op: str, shape: Sequence[int]) -> bool:
-    """Return whether a constant of this shape is trained where an operator has parameters.
+    """Return whether a constant of this shape, at a parameter input of an operator, is trained.
 
-    One number is a scale, but for a PRelu's slope. Products have vectors (one number a channel) and no tables, which
-    are of sines; sums have biases and tables of positions, but no square ones, which are masks.
+    A scalar is a scale, except a PRelu's slope. Multiplications have vectors (one number a channel) and no tables,
+    which are tables of sines; sums have biases and tables of positions, but no square ones, which are masks.
 
     >>> is_parameter("Mul", (64, 1, 1)), is_parameter("Mul", (128, 64)), is_parameter("Add", (1, 1, 128, 128))
     (True, False, False)
@@ -97,12 +97,12 @@ _KEPT = {"LSTM": 6, "GRU": 4, "RNN": 1}  # gates, cell and state, of each token
 
 
 def elementwise(known: Known, node: Node) -> list[Cost]:
-    """Return what moves the elements of its data in, and its result out."""
+    """Return the cost of reading the data inputs and writing the result."""
     return [Cost(op_name(node.op), _read(known, node), _written(known, node))]
 
 
 def op_name(op: str) -> str:
-    """Return what a workload calls an operator.
+    """Return the workload's name of an operator.
 
     >>> op_name("BatchNormalization"), op_name("LogSoftmax"), op_name("Relu")
     ('batch-norm', 'log-softmax', 'relu')
@@ -141,14 +141,14 @@ def _transposed(known: Known, node: Node) -> list[Cost]:
     groups = int(node.attributes.get("group", 1))
     per_position = math.prod(weight[1:])
     rows = x[0] * math.prod(x[2:]) // known.graph.batch
-    shape = _product(rows, x[1] // groups, per_position, groups)
+    shape = _gemm_shape(rows, x[1] // groups, per_position, groups)
     flop = 2.0 * per_position * math.prod(x)
     needs = int(known.needs_gradient(node.inputs[0]))
     return [Cost("transposed-convolution", math.prod(x), math.prod(y), flop, needs, 1, shape)]
 
 
 def _pool(known: Known, node: Node) -> list[Cost]:
-    """A maximum or a mean of each window; a mean needs nothing of its input for the backward pass."""
+    """A maximum or a mean of each window; the backward pass of a mean does not need its input."""
     x, y = (known.graph.shape(name, node) for name in (node.inputs[0], node.outputs[0]))
     shape = _window(known, node, x, y, node.attributes["kernel_shape"])
     kept = None if node.op == "MaxPool" else 0.0
@@ -156,7 +156,7 @@ def _pool(known: Known, node: Node) -> list[Cost]:
 
 
 def _window(known: Known, node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int]) -> dict[str, int]:
-    """Return the keys that the shape of a sliding window has; pads are those at the upper left."""
+    """Return the keys of the shape of a sliding window; pads are those at the upper left."""
     num_dims = len(x) - 2
     strides = node.attributes.get("strides") or [1] * num_dims
     pads = node.attributes.get("pads") or _pads(node, x, y, kernel, strides)
@@ -177,7 +177,7 @@ def _window(known: Known, node: Node, x: Sequence[int], y: Sequence[int], kernel
 
 
 def _pads(node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Return the pads that `auto_pad` stands for: as many as make the output that large, half at the upper left."""
+    """Return the pads of `auto_pad`: as many as the output size needs, half at the upper left."""
     sides = zip(x[2:], y[2:], kernel, strides, strict=True)
     short = [max(0, (out - 1) * stride + side - size) for size, out, side, stride in sides]
     lower = node.attributes.get("auto_pad") == "SAME_LOWER"
@@ -192,7 +192,7 @@ def _gemm(known: Known, node: Node) -> list[Cost]:
 
 
 def _matmul(known: Known, node: Node) -> list[Cost]:
-    """A product as numpy broadcasts it: a matrix of weights multiplies all rows at once."""
+    """A matrix product with numpy's broadcasting: a matrix of weights multiplies all rows at once."""
     left, right = (known.graph.shape(name, node) for name in node.inputs[:2])
     if len(right) <= 2:
         return [_multiplied(known, node, 1, math.prod(left[:-1]), left[-1], right[-1] if len(right) > 1 else 1)]
@@ -202,7 +202,7 @@ def _matmul(known: Known, node: Node) -> list[Cost]:
 
 
 def _multiplied(known: Known, node: Node, count: int, rows: int, inputs: int, outputs: int) -> Cost:
-    """Return `count` products of rows x inputs by inputs x outputs; a batch is either the rows or the count."""
+    """Return `count` GEMMs of rows x inputs by inputs x outputs; the batch is either in the rows or in the count."""
     pair = node.inputs[:2]
     weights = [tensor for tensor in pair if known.is_weight(tensor)]
     needing = sum(known.needs_gradient(tensor) for tensor in pair)
@@ -212,15 +212,15 @@ def _multiplied(known: Known, node: Node, count: int, rows: int, inputs: int, ou
         rows, outputs = outputs, rows
     shape: Mapping[str, int] = {}
     if count > 1 and count % batch == 0:
-        shape = _product(rows, inputs, outputs, count // batch)
+        shape = _gemm_shape(rows, inputs, outputs, count // batch)
     elif count == 1 and rows % batch == 0:
-        shape = _product(rows // batch, inputs, outputs, 1)
+        shape = _gemm_shape(rows // batch, inputs, outputs, 1)
     op = "fully-connected" if weights else "matmul"
     return Cost(op, _read(known, node), _written(known, node), flop, needing, len(weights), shape)
 
 
 def _einsum(known: Known, node: Node) -> list[Cost]:
-    """A product over named dimensions: 2 FLOP for each combination of all of them. It has no shape here."""
+    """A product over named dimensions: 2 FLOP for each combination of all of them. It has no shape."""
     terms = str(node.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     sizes: dict[str, int] = {}
     for term, tensor in zip(terms, node.inputs, strict=True):
@@ -237,7 +237,7 @@ def _einsum(known: Known, node: Node) -> list[Cost]:
 
 
 def _attention(known: Known, node: Node) -> list[Cost]:
-    """Fused attention of [batch, heads, tokens, width], or of [batch, tokens, heads x width] with its heads named."""
+    """Fused attention of [batch, heads, tokens, width], or of [batch, tokens, heads x width] with given heads."""
     query, key, value = (known.graph.shape(name, node) for name in node.inputs[:3])
     heads = int(node.attributes.get("q_num_heads", query[1]))
     kv_heads = int(node.attributes.get("kv_num_heads", heads))
@@ -249,7 +249,7 @@ def _attention(known: Known, node: Node) -> list[Cost]:
     scored = 2.0 * query[0] * heads * rows * width * keys
     mixed = 2.0 * query[0] * heads * rows * keys * outputs
     read, written = math.prod(query) + math.prod(key), _written(known, node)
-    shapes = [_product(rows, width, keys, images * heads), _product(rows, keys, outputs, images * heads)]
+    shapes = [_gemm_shape(rows, width, keys, images * heads), _gemm_shape(rows, keys, outputs, images * heads)]
     return [
         Cost("matmul", read, 0, scored, sum(needs[:2]), 0, shapes[0], "scores"),
         Cost("matmul", math.prod(value), written, mixed, int(any(needs[:2])) + needs[2], 0, shapes[1], "context"),
@@ -257,7 +257,7 @@ def _attention(known: Known, node: Node) -> list[Cost]:
 
 
 def _recurrent(known: Known, node: Node) -> list[Cost]:
-    """An LSTM or its like: one product of [input, state] with all gates for each token, each way."""
+    """An LSTM, GRU or RNN: one GEMM of [input, state] with all gates for each token and direction."""
     x, weight, state = (known.graph.shape(name, node) for name in node.inputs[:3])
     ways, gates, inputs = weight
     hidden = state[-1]
@@ -265,20 +265,20 @@ def _recurrent(known: Known, node: Node) -> list[Cost]:
     op = node.op.lower()
     flop = 2.0 * (inputs + hidden) * gates * tokens * samples
     needs = int(known.needs_gradient(node.inputs[0]))
-    shape = _product(max(1, samples // known.graph.batch), inputs + hidden, gates, tokens)
+    shape = _gemm_shape(max(1, samples // known.graph.batch), inputs + hidden, gates, tokens)
     kept = _KEPT[node.op] * hidden * tokens * samples
     labels = ("forward", "reverse") if ways > 1 else ("",)
     return [Cost(op, math.prod(x), kept, flop, needs, 1, shape, label) for label in labels]
 
 
 def _gather(known: Known, node: Node) -> list[Cost]:
-    """A look-up: of words in a table of weights, or of some of the data."""
+    """A lookup: of words in a table of weights, or of some of the data."""
     if known.is_weight(node.inputs[0]):
         return [Cost("embedding", _read(known, node), _written(known, node))]
     return elementwise(known, node)
 
 
-def _product(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
+def _gemm_shape(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
     return {"rows": rows, "inputs": inputs, "outputs": outputs, "count": count}
 
 

@@ -1,7 +1,7 @@
 """The shape of every tensor of an ONNX graph, node by node.
 
-onnx infers what one operator writes; between them, what an exporter computes from shapes (how long a side is, where
-to cut it) is worked out by onnx's reference operators, since inference alone stops there.
+onnx infers the outputs of one operator. Values that an exporter computes from shapes (side lengths, slice bounds) are
+evaluated with onnx's reference operators, since inference alone stops there.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 MOST_ELEMENTS = 4096
-"""Of a constant that is worked out: shapes and cuts are small, tables and masks need not be known."""
+"""Size limit of an evaluated constant: shapes and slice bounds are small, tables and masks need not be known."""
 
-_BY_CHANCE = {"Dropout", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"}
+_RANDOM_OPS = {"Dropout", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"}
 
 
 def inferred_types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
-    """Return the type of every tensor whose type can be inferred; a side that is not known has no `dim_value`."""
+    """Return the type of every tensor whose type can be inferred; an unknown side has no `dim_value`."""
     walk = _Walk(proto)
     for node in proto.graph.node:
         walk.visit(node)
@@ -29,7 +29,7 @@ def inferred_types(proto: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
 
 
 class _Walk:
-    """Types and small constants, as far as the walk has come."""
+    """Types and small constants so far."""
 
     def __init__(self, proto: onnx.ModelProto):
         self.opsets = {"": 1} | {each.domain.replace("ai.onnx", ""): each.version for each in proto.opset_import}
@@ -44,7 +44,7 @@ class _Walk:
                 self.constants[each.name] = each
 
     def visit(self, node: onnx.NodeProto) -> None:
-        """Take in what one operator writes."""
+        """Record the outputs of one operator."""
         read = [name for name in node.input if name]
         for name, found in self._inferred(node, read).items():
             self.types[name] = found
@@ -76,7 +76,7 @@ class _Walk:
         return found
 
     def _can_be_worked_out(self, node: onnx.NodeProto, read: list[str]) -> bool:
-        if node.op_type in _BY_CHANCE or any(name not in self.constants for name in read):
+        if node.op_type in _RANDOM_OPS or any(name not in self.constants for name in read):
             return False
         return all(
             _is_known(self.types.get(name))
@@ -86,7 +86,7 @@ class _Walk:
         )
 
     def _work_out(self, node: onnx.NodeProto, read: list[str]) -> None:
-        """Compute an operator all of whose inputs are known."""
+        """Evaluate an operator whose inputs are all known."""
         values = {name: numpy_helper.to_array(self.constants[name]) for name in read}
         graph = helper.make_graph(
             [node],
@@ -97,7 +97,7 @@ class _Walk:
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         try:
             written = ReferenceEvaluator(helper.make_model(graph, opset_imports=opsets)).run(None, values)
-        except Exception:  # an operator without a reference, or numbers that it refuses: it stays unknown
+        except Exception:  # an operator without a reference, or with unsupported values, stays unknown
             return
         for name, value in zip([name for name in node.output if name], written, strict=True):
             if isinstance(value, np.ndarray | np.generic):
@@ -111,7 +111,7 @@ def _sides(found: onnx.TypeProto) -> list[Any]:
 
 
 def _is_known(found: onnx.TypeProto | None) -> bool:
-    """Return whether a type is a tensor of which every side is known."""
+    """Return whether a type is a tensor with all sides known."""
     return (
         found is not None
         and found.tensor_type.HasField("shape")

@@ -1,4 +1,4 @@
-"""What `--dim` says: how long a dimension is that an ONNX file leaves open."""
+"""The `--dim` option: sizes of open dimensions of an ONNX file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Any torch module as a workload: traced on the meta device, where tensors have shapes and no numbers.
+"""Any torch module as a workload: traced on the meta device, where tensors have shapes and no values.
 
-`import_torch` runs the module forward twice, on batches of 2 and 3 samples, and backward once. What a call does
-more for the third sample is the work of one sample. torch is loaded when it is called.
+`import_torch` runs the module forward twice, on batches of 2 and 3 samples, and backward once. The additional work
+of a call for the third sample is the work of one sample. torch is loaded when it is called.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["InputSpec", "import_torch", "parse_input"]
 
 
 def import_torch(target: str, inputs: Sequence[InputSpec], name: str | None = None) -> Imported:
-    """Return the model that `target` (`my_module:build`, or `my/file.py:build`) builds, as a workload.
+    """Return the model built by `target` (`my_module:build`, or `my/file.py:build`), as a workload.
 
-    `inputs` are one sample's, in the order of the module's `forward`. Called `name`, else like the module's class.
+    `inputs` are one sample's, in the order of the module's `forward`. Its name is `name`, or else the module's class.
     """
     if find_spec("torch") is None:
         raise InputError("torch is not installed; pip install 'clustersim[torch]'", got="no torch")

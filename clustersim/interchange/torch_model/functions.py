@@ -1,4 +1,4 @@
-"""Functions of torch that are one kernel on a GPU, and fall apart into many calls on the meta device."""
+"""Functions of torch that are one kernel on a GPU, but many calls on the meta device."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from clustersim.interchange.torch_model.operators import Tracked
-from clustersim.interchange.torch_model.work import Kernel, product
+from clustersim.interchange.torch_model.work import Kernel, gemm_shape
 
 Recipe = Callable[[Tracked, Sequence[Any], Mapping[str, Any], Any], list[Kernel]]
-"""Takes what is known of tensors, the arguments of the call, and what it returned."""
+"""Takes known properties of tensors, the arguments of the call, and its result."""
 
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 _KEPT = {"lstm": 6, "gru": 4, "rnn": 1}  # gates, cell and state, of each token
@@ -30,7 +30,7 @@ def _elementwise(op: str) -> Recipe:
 
 
 def _loss(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> list[Kernel]:
-    """A loss reads scores and leaves as many gradients."""
+    """A loss reads scores and writes as many gradients."""
     x = _argument(args, kwargs, 0, "input")
     return [Kernel("loss", x.numel(), x.numel())]
 
@@ -43,20 +43,20 @@ def _dropout(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], o
 
 
 def _linear(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> list[Kernel]:
-    """A product of every row with one matrix, the bias added on the way."""
+    """A GEMM of every row with one matrix, including the bias."""
     x, weight = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "weight")
     rows, inputs, outputs = x.numel() // x.shape[-1], x.shape[-1], output.shape[-1]
-    shape = product(rows, inputs, outputs, 1)
+    shape = gemm_shape(rows, inputs, outputs, 1)
     flop = 2.0 * rows * inputs * outputs
     needs = int(x.requires_grad), int(weight.requires_grad)
     return [Kernel("fully-connected", x.numel(), output.numel(), flop, *needs, shape)]
 
 
 def _attention(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> list[Kernel]:
-    """Fused attention: two products of 2 heads x queries x keys x features FLOP; scores stay on the chip.
+    """Fused attention: two GEMMs of 2 heads x queries x keys x features FLOP; scores stay on the chip.
 
-    With `is_causal` half of all pairs of tokens count, as the kernel skips the rest; a mask of numbers skips nothing.
-    Backward takes twice the forward products: the scores that a fused kernel computes once more are not counted.
+    With `is_causal` half of all pairs of tokens count, as the kernel skips the rest; a numeric mask skips nothing.
+    Backward takes twice the forward GEMMs: the recomputation of scores in a fused kernel is not counted.
     """
     query, key, value = (_argument(args, kwargs, i, name) for i, name in enumerate(("query", "key", "value")))
     mask = _argument(args, kwargs, 3, "attn_mask", None)
@@ -67,22 +67,22 @@ def _attention(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any],
     scored = int(query.requires_grad) + int(key.requires_grad)
     scores = Kernel(
         "matmul", query.numel() + key.numel(), 0, pairs * 2.0 * heads * rows * features * keys, scored, 0,
-        product(rows, features, keys, heads), "scores", (query, key, *masks),
+        gemm_shape(rows, features, keys, heads), "scores", (query, key, *masks),
     )  # fmt: skip
     context = Kernel(
         "matmul", value.numel(), output.numel(), pairs * 2.0 * heads * rows * keys * outputs,
-        int(scored > 0) + int(value.requires_grad), 0, product(rows, keys, outputs, heads), "context", (value,),
+        int(scored > 0) + int(value.requires_grad), 0, gemm_shape(rows, keys, outputs, heads), "context", (value,),
     )  # fmt: skip
     return [scores, context]
 
 
 def _recurrent(op: str) -> Recipe:
-    """Return the recipe of an LSTM or its like, of several layers and perhaps both ways along the sequence."""
+    """Return the recipe of an LSTM, GRU or RNN, possibly with several layers and bidirectional."""
 
     def recipe(tracked: Tracked, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any) -> list[Kernel]:
         """Return the products of each layer and way."""
         x = args[0]
-        packed = not isinstance(args[3], bool)  # then the sizes of its batches stand before the states
+        packed = not isinstance(args[3], bool)  # then the batch sizes precede the states
         states, weights, _, num_layers, _, _, bidirectional = args[2:9] if packed else args[1:8]
         state = states[0] if isinstance(states, tuple | list) else states
         batch, tokens = (0, 0) if packed or x.dim() < 3 else x.shape[:2] if args[8] else (x.shape[1], x.shape[0])
@@ -103,9 +103,9 @@ def _recurrent(op: str) -> Recipe:
 
 
 def _gates(op: str, positions: int, weights: Sequence[Tensor], needs_data: int, sequence: tuple[int, int]) -> Kernel:
-    """Return one layer, one way: a product of [input, state] with all gates for each of the positions.
+    """Return one layer and direction: a GEMM of [input, state] with all gates for each of the positions.
 
-    `sequence` is batch and tokens: one product follows the other, token by token.
+    `sequence` is batch and tokens: GEMMs run in sequence, token by token.
     """
     gates, inputs = weights[0].shape
     inner = inputs + weights[1].shape[1]
@@ -118,7 +118,7 @@ def _gates(op: str, positions: int, weights: Sequence[Tensor], needs_data: int, 
         2.0 * inner * gates * positions,
         needs_data,
         int(weights[0].requires_grad),
-        product(batch, inner, gates, tokens) if tokens else {},
+        gemm_shape(batch, inner, gates, tokens) if tokens else {},
     )
 
 

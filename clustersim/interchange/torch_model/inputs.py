@@ -1,4 +1,4 @@
-"""What `--input` says: the shape of one sample of an input, and its type."""
+"""The `--input` option: the shape of one sample of an input, and its type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPECTED = "sizes and a type, such as 3,224,224 or 128:int64"
 
 @dataclass(frozen=True)
 class InputSpec:
-    """One input: its shape without the batch, its type, and where in its shape the batch stands."""
+    """One input: its shape without the batch, its type, and the index of the batch in its shape."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -36,14 +36,14 @@ class InputSpec:
 
     @property
     def sample(self) -> str:
-        """What one sample is, as far as a shape tells: three sizes are an image, whole numbers a sequence."""
+        """The kind of a sample, as far as its shape shows: three sizes are an image, integers a sequence."""
         if self.dtype.startswith("int") and self.shape:
             return "sequence"
         return "image" if len(self.shape) == 3 and self.batch_axis == 0 else "sample"
 
 
 def parse_input(text: str) -> InputSpec:
-    """Return what `--input` says; the batch stands first, or where an `N` stands.
+    """Return the input of an `--input` option; the batch is first, or at an `N`.
 
     >>> parse_input("3,224,224").batched(2), parse_input("35,N:int64").batched(2), parse_input(":int64").batched(2)
     ((2, 3, 224, 224), (35, 2), (2,))

@@ -1,4 +1,4 @@
-"""From two recorded runs, on batches of 2 and of 3, to the layers of one sample."""
+"""Derives the layers of one sample from two recorded runs, on batches of 2 and of 3."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BATCH = 2
 
 
 def traced(module: nn.Module, inputs: Sequence[InputSpec], target: str, name: str) -> Imported:
-    """Return a module on the meta device as a workload; `target` is how the user called it."""
+    """Return a module on the meta device as a workload; `target` is the user's name for it."""
     with quiet_code():
         settle(module, [_tensor(spec, _BATCH) for spec in inputs], target)
     trained = {path: parameter.numel() for path, parameter in module.named_parameters() if parameter.requires_grad}
@@ -58,13 +58,13 @@ def _tensor(spec: InputSpec, batch: int) -> Tensor:
 
 
 def _pairs(runs: Sequence[Forward], target: str) -> list[tuple[Work, Work]]:
-    """Return each call on the smaller batch with the same on the larger one."""
+    """Return each call on the smaller batch with the same call on the larger one."""
     pairs = []
     for first, second in zip_longest(runs[0].works, runs[1].works):
         if first is None or second is None or (first.path, first.label) != (second.path, second.label):
             place = (first or second).path or "its forward"
             raise InputError(
-                f"{target} does other work for {_BATCH + 1} samples than for {_BATCH} (in {place}); "
+                f"{target} does different work for {_BATCH + 1} samples than for {_BATCH} (in {place}); "
                 "only a model whose calls do not depend on the batch can be traced",
                 got=place,
             )
@@ -73,7 +73,7 @@ def _pairs(runs: Sequence[Forward], target: str) -> list[tuple[Work, Work]]:
 
 
 def _per_sample(first: Work, second: Work) -> Work:
-    """Return what one more sample adds."""
+    """Return the work that one more sample adds."""
     op, shape = _shape(first.op, first.shape, second.shape)
     return replace(
         first,
@@ -88,10 +88,10 @@ def _per_sample(first: Work, second: Work) -> Work:
 
 
 def _shape(op: str, first: Mapping[str, int], second: Mapping[str, int]) -> tuple[str, Mapping[str, int]]:
-    """Return what the operation is called for one sample, and the shape of that sample's share.
+    """Return the name of the operation for one sample, and the shape of that sample's share.
 
-    A batch may stand in the rows of a product, its outputs (which are rows then) or its count. What grows in
-    several ways at once, or in none that a kernel model knows, has no shape.
+    The batch may be in the rows of a GEMM, its outputs (which are rows then) or its count. A shape in which
+    several keys grow, or none known to the kernel model, is dropped.
     """
     growing = [key for key in first if first[key] != second[key]]
     if len(growing) != 1 or growing == ["inputs"]:
@@ -134,10 +134,10 @@ def _layer(name: str, work: Work, num_parameters: int) -> Layer:
 
 
 def _in_order(layers: Sequence[Layer], ready: Sequence[int]) -> list[Layer]:
-    """Return the layers so that their gradients become ready last layer first.
+    """Return the layers ordered such that their gradients become ready last layer first.
 
-    `ready` has the place of a layer's last gradient among all, -1 for a layer without. Layers with parameters
-    change places among themselves; the others stay where they are.
+    `ready` is the index of a layer's last gradient among all, -1 for a layer without. Layers with parameters
+    are permuted among themselves; the others keep their position.
     """
     places = [index for index, place in enumerate(ready) if place >= 0]
     ordered = list(layers)
@@ -147,7 +147,7 @@ def _in_order(layers: Sequence[Layer], ready: Sequence[int]) -> list[Layer]:
 
 
 def _left_out(module: nn.Module, trained: Mapping[str, int], owners: Mapping[str, Work]) -> list[str]:
-    """Return a sentence for each sort of parameters that are in no layer."""
+    """Return a sentence for each kind of parameters that are in no layer."""
     unused = [path for path in trained if path not in owners]
     frozen = [path for path, parameter in module.named_parameters() if not parameter.requires_grad]
     return [

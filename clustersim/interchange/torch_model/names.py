@@ -1,4 +1,4 @@
-"""What the layers of a traced module are called: like the modules that run them."""
+"""Names of the layers of a traced module, from the modules that run them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from clustersim.interchange.torch_model.work import Work
 
 
 def layer_names(works: Sequence[Work]) -> list[str]:
-    """Return a name for each call, all different.
+    """Return a unique name for each call.
 
-    A module that does one sort of thing gives its own name (`layer1.0.conv1`), else the call's label stands
-    behind it (`layer1.0.add`); a second call of the same name gets a number (`layer1.0.relu.2`).
+    A module with one kind of call gives its own name (`layer1.0.conv1`), otherwise the call's label is
+    appended (`layer1.0.add`); a second call of the same name gets a number (`layer1.0.relu.2`).
     """
     labels: dict[str, set[str]] = {}
     for work in works:

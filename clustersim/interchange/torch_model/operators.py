@@ -1,4 +1,4 @@
-"""What each operator of torch (aten) costs: products and convolutions by their FLOP, the rest by its elements."""
+"""Cost of each operator of torch (aten): GEMMs and convolutions by their FLOP, all others by their elements."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from clustersim.interchange.torch_model.work import NUM_IMAGES, Kernel, product
+from clustersim.interchange.torch_model.work import NUM_IMAGES, Kernel, gemm_shape
 
 
 class Tracked(Protocol):
-    """What is known of tensors while a module runs."""
+    """Known properties of tensors while a module runs."""
 
     def has_data(self, tensor: Tensor) -> bool:
         """Return whether a tensor depends on the inputs."""
         ...
 
     def is_weight(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is made of parameters alone."""
+        """Return whether a tensor is computed only from parameters."""
         ...
 
 
@@ -37,30 +37,30 @@ _OPS = {
 
 
 def passes_through(func: Any) -> bool:
-    """Return whether an operator costs nothing: another view of its tensor, or a change of its number format."""
+    """Return whether an operator costs nothing: a view of its tensor, or a change of its number format."""
     views = any(found.alias_info and not found.alias_info.is_write for found in func._schema.returns)
     return views or _name(func) in _FREE
 
 
 def makes_constants(func: Any) -> bool:
-    """Return whether an operator takes a tensor's shape only."""
+    """Return whether an operator uses only a tensor's shape."""
     return _name(func) in _CONSTANTS
 
 
 def kernel_of(
     tracked: Tracked, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Any
 ) -> list[Kernel]:
-    """Return what an operator does; nothing where it writes no real numbers."""
+    """Return the kernels of an operator; none where it writes no real numbers."""
     written = _real(outputs)
     if not written:
         return []
     name = _name(func)
     if name == "convolution":
         return [_convolution(args, written[0])]
-    if name in _PRODUCTS:
-        left, right = _PRODUCTS[name](args)
+    if name in _GEMM_OPS:
+        left, right = _GEMM_OPS[name](args)
         read = sum(_size(tensor, tracked) for tensor in _real((list(args), dict(kwargs))))
-        return [_product(tracked, left, right, read, written[0].numel())]
+        return [_gemm(tracked, left, right, read, written[0].numel())]
     op = op_name(name)
     read = sum(_size(tensor, tracked) for tensor in _tensors((list(args), dict(kwargs))))
     number = written[0].numel() if op in _WRITES_FIRST else sum(tensor.numel() for tensor in written)
@@ -70,7 +70,7 @@ def kernel_of(
 
 
 def op_name(name: str) -> str:
-    """Return what a workload calls an operator.
+    """Return the workload's name of an operator.
 
     >>> op_name("native_batch_norm"), op_name("_softmax"), op_name("relu_"), op_name("cat")
     ('batch-norm', 'softmax', 'relu', 'concat')
@@ -92,7 +92,7 @@ def _real(tree: Any) -> list[Tensor]:
 
 
 def _size(tensor: Tensor, tracked: Tracked) -> int:
-    """Return the elements that reading a tensor moves; parameters are not counted, they are no activations."""
+    """Return the elements moved by reading a tensor; parameters are not counted, as they are not activations."""
     return 0 if tracked.is_weight(tensor) else tensor.numel()
 
 
@@ -104,7 +104,7 @@ def _convolution(args: Sequence[Any], y: Tensor) -> Kernel:
     needs = int(x.requires_grad), int(weight.requires_grad)
     if transposed:
         rows = math.prod(x.shape[2:]) * x.shape[0]
-        shape = product(rows, weight.shape[0] // groups, per_position, groups)
+        shape = gemm_shape(rows, weight.shape[0] // groups, per_position, groups)
         return Kernel("transposed-convolution", x.numel(), y.numel(), flop, *needs, shape)
     shape = _places(x, y, weight.shape[2:], stride, padding)
     shape = {**shape, "filters": y.shape[1], "groups": groups}
@@ -114,7 +114,7 @@ def _convolution(args: Sequence[Any], y: Tensor) -> Kernel:
 def _places(
     x: Tensor, y: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int]
 ) -> dict[str, int]:
-    """Return the keys that the shape of a sliding window has, as `Builder` writes them."""
+    """Return the keys of the shape of a sliding window, as `Builder` writes them."""
     num_dims = x.dim() - 2
     stride, padding = _each(stride, num_dims), _each(padding, num_dims)
     return {
@@ -147,11 +147,10 @@ def _each(values: Sequence[int], num_dims: int) -> list[int]:
     return list(values) * num_dims if len(values) == 1 else list(values)
 
 
-def _product(tracked: Tracked, left: Tensor, right: Tensor, read: int, written: int) -> Kernel:
-    """Return a product of [count, rows, inputs] by [count, inputs, outputs], or of a matrix by a matrix or vector.
+def _gemm(tracked: Tracked, left: Tensor, right: Tensor, read: int, written: int) -> Kernel:
+    """Return a GEMM of [count, rows, inputs] by [count, inputs, outputs], or of a matrix by a matrix or vector.
 
-    The product of data with weights is a fully connected layer, with the data on the left whichever way
-    round it is written.
+    A GEMM of data with weights is a fully connected layer, with the data on the left, whatever the order of operands.
     """
     count = left.shape[0] if left.dim() == 3 else 1
     rows, inputs = left.shape[-2:]
@@ -167,11 +166,11 @@ def _product(tracked: Tracked, left: Tensor, right: Tensor, read: int, written: 
         2.0 * count * rows * inputs * outputs,
         sum(tensor.requires_grad for tensor in data),
         sum(tensor.requires_grad for tensor in weights),
-        product(rows, inputs, outputs, count),
+        gemm_shape(rows, inputs, outputs, count),
     )
 
 
-_PRODUCTS: Mapping[str, Callable[[Sequence[Any]], tuple[Tensor, Tensor]]] = {
+_GEMM_OPS: Mapping[str, Callable[[Sequence[Any]], tuple[Tensor, Tensor]]] = {
     "mm": lambda args: (args[0], args[1]),
     "bmm": lambda args: (args[0], args[1]),
     "addmm": lambda args: (args[1], args[2]),

@@ -1,4 +1,4 @@
-"""Runs a module forward and backward on the meta device, and says in plain words why it cannot."""
+"""Runs a module forward and backward on the meta device, with plain error messages if it cannot."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch.utils._pytree import tree_leaves
 
 from clustersim.errors import InputError
 from clustersim.interchange.torch_model.record import Recorder
-from clustersim.interchange.torch_model.trouble import needs_values, told
+from clustersim.interchange.torch_model.user_errors import describe_error, needs_values
 from clustersim.interchange.torch_model.work import Work
 
 
 class Forward(NamedTuple):
-    """What a forward pass did, and the losses, or what they would be computed from."""
+    """The recorded work of a forward pass, and its losses, or the tensors from which they would be computed."""
 
     works: list[Work]
     ends: list[Tensor]
 
 
 def settle(module: nn.Module, inputs: Sequence[Tensor], target: str) -> None:
-    """Let lazy modules find out their sizes, by a run that is not recorded."""
+    """Initialize lazy modules by a run that is not recorded."""
     if not any(isinstance(parameter, UninitializedParameter) for parameter in module.parameters()):
         return
     try:
@@ -35,7 +35,7 @@ def settle(module: nn.Module, inputs: Sequence[Tensor], target: str) -> None:
 
 
 def forward(module: nn.Module, inputs: Sequence[Tensor], target: str) -> Forward:
-    """Return what a forward pass does; a loss is added for every output where the module computes none itself."""
+    """Return the work of a forward pass; a loss is added for every output if the module computes none."""
     recorder = Recorder(module)
     recorder.mark_data(inputs)
     try:
@@ -45,9 +45,7 @@ def forward(module: nn.Module, inputs: Sequence[Tensor], target: str) -> Forward
         raise _refused(error, f"{target} cannot be run on {_shown(inputs)}", target) from None
     ends = [leaf for leaf in _leaves(outputs) if leaf.is_floating_point() and leaf.requires_grad]
     if not ends:
-        raise InputError(
-            f"{target} returns nothing that depends on its parameters: there is no gradient to follow", got=target
-        )
+        raise InputError(f"the outputs of {target} do not depend on its parameters: there is no gradient", got=target)
     losses = [end for end in ends if end.dim() == 0]
     if losses:
         return Forward(recorder.works, losses)
@@ -71,8 +69,9 @@ def backward(module: nn.Module, run: Forward, target: str) -> tuple[list[str] | 
             torch.stack([end.sum() for end in run.ends]).sum().backward()
     except (Exception, SystemExit) as error:
         if not (needs_values(error) or isinstance(error, NotImplementedError)):
-            raise InputError(f"the backward pass of {target} fails: {told(error)}", got=target) from None
-        return None, [f"the backward pass cannot be traced ({told(error)}); gradients are taken in reverse order"]
+            raise InputError(f"the backward pass of {target} fails: {describe_error(error)}", got=target) from None
+        message = f"the backward pass cannot be traced ({describe_error(error)})"
+        return None, [f"{message}; gradients are assumed in reverse order"]
     finally:
         for hook in hooks:
             hook.remove()
@@ -82,9 +81,10 @@ def backward(module: nn.Module, run: Forward, target: str) -> tuple[list[str] | 
 
 def _refused(error: BaseException, what: str, target: str) -> InputError:
     if needs_values(error):
-        why = "it asks a tensor for its values, and only shapes are traced"
-        return InputError(f"{what}: {why}: {told(error)}", got=target, allowed="a forward that depends on shapes alone")
-    return InputError(f"{what}: {told(error)}", got=target)
+        reason = "it reads the values of a tensor, but only shapes are traced"
+        message = f"{what}: {reason}: {describe_error(error)}"
+        return InputError(message, got=target, allowed="a forward that depends only on shapes")
+    return InputError(f"{what}: {describe_error(error)}", got=target)
 
 
 def _shown(inputs: Sequence[Tensor]) -> str:
@@ -92,7 +92,7 @@ def _shown(inputs: Sequence[Tensor]) -> str:
 
 
 def _leaves(outputs: Any) -> list[Tensor]:
-    """Return the tensors in what a module returns: lists, dicts, and objects with attributes."""
+    """Return the tensors in a module's result: lists, dicts, and objects with attributes."""
     found = []
     for leaf in tree_leaves(outputs):
         if isinstance(leaf, Tensor):

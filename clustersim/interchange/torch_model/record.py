@@ -1,8 +1,8 @@
-"""Watches a module run on the meta device and writes down what each call does.
+"""Runs a module on the meta device and records the work of each call.
 
-Two modes of torch stack: one sees the functions that are one kernel on a GPU and many calls on the meta device
-(`functions`), the other every operator below them (`operators`). Storages are followed, so that it is known of
-each tensor whether it holds data, or something made of parameters alone.
+Two torch modes are stacked: one sees the functions that are one kernel on a GPU and many calls on the meta device
+(`functions`), the other every operator below them (`operators`). Storages are tracked, so that for each tensor it is
+known whether it depends on data, or only on parameters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from clustersim.interchange.torch_model.work import Kernel, Work
 
 
 class Recorder:
-    """What a module did, call by call, in `works`."""
+    """The recorded work of a module, call by call, in `works`."""
 
     def __init__(self, module: nn.Module):
         self.works: list[Work] = []
         self._stack: list[tuple[str, bool]] = [("", False)]
-        self._kept: list[Tensor] = []  # so that no storage's number is used twice
+        self._kept: list[Tensor] = []  # so that no storage address is reused
         self._data: set[int] = set()
         self._parameters: dict[int, frozenset[str]] = {}
         self._paused = 0
@@ -45,20 +45,20 @@ class Recorder:
         return _storage(tensor) in self._data
 
     def is_weight(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is made of parameters, and not of data."""
+        """Return whether a tensor is computed from parameters, and not from data."""
         return bool(self._parameters.get(_storage(tensor))) and not self.has_data(tensor)
 
     def mark_data(self, tensors: Sequence[Tensor]) -> None:
-        """Say that these are the inputs."""
+        """Mark these tensors as inputs."""
         self._kept += tensors
         self._data |= {_storage(tensor) for tensor in tensors}
 
     @contextmanager
     def watching(self, module: nn.Module) -> Iterator[None]:
-        """Record what is called until this is left."""
+        """Record all calls inside this context."""
         hooks = []
         for path, member in module.named_modules():
-            if isinstance(member, torch.jit.ScriptModule):  # which takes no hooks: what it does is its parent's
+            if isinstance(member, torch.jit.ScriptModule):  # cannot have hooks: its work counts as its parent's
                 continue
             place = (path, next(member.children(), None) is None)
             enter = partial(self._enter, place)
@@ -66,9 +66,9 @@ class Recorder:
             hooks.append(member.register_forward_hook(self._leave, always_call=True))
         try:
             with ExitStack() as modes:
-                modes.enter_context(patch.object(checkpoint.CheckpointFunction, "apply", _at_once))
-                modes.enter_context(patch.object(transformer, "_detect_is_causal_mask", _as_said))
-                modes.enter_context(torch.jit.optimized_execution(False))  # scripts run as they are, every time
+                modes.enter_context(patch.object(checkpoint.CheckpointFunction, "apply", _without_checkpoint))
+                modes.enter_context(patch.object(transformer, "_detect_is_causal_mask", _is_declared_causal))
+                modes.enter_context(torch.jit.optimized_execution(False))  # scripts always run unoptimized
                 modes.enter_context(torch.device("meta"))
                 modes.enter_context(_Operators(self))
                 modes.enter_context(_Functions(self))
@@ -114,7 +114,7 @@ class Recorder:
         return frozenset().union(*(self._parameters.get(_storage(tensor), frozenset()) for tensor in tensors))
 
     def _follow(self, tensors: Sequence[Tensor], data: bool, parameters: frozenset[str]) -> None:
-        """Mark what was written: data where data was read, else something made of these parameters."""
+        """Mark outputs: as data where data was read, otherwise as computed from these parameters."""
         self._kept += tensors
         for tensor in tensors:
             storage = _storage(tensor)
@@ -147,7 +147,7 @@ class Recorder:
 
 
 class _Operators(TorchDispatchMode):
-    """Shows a recorder every operator."""
+    """Passes every operator to a recorder."""
 
     def __init__(self, recorder: Recorder):
         super().__init__()
@@ -158,7 +158,7 @@ class _Operators(TorchDispatchMode):
 
 
 class _Functions(TorchFunctionMode):
-    """Shows a recorder the functions that are recorded as a whole, those inside torch's own functions too."""
+    """Passes functions that are recorded as a whole to a recorder, even if called inside torch's functions."""
 
     def __init__(self, recorder: Recorder):
         super().__init__()
@@ -174,7 +174,7 @@ class _Functions(TorchFunctionMode):
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
-        """Have torch's functions in Python call ours: no mode sees what they call of one another."""
+        """Redirect calls inside torch's Python functions to the recorder: modes do not see these calls."""
         mine = {name: found for name, found in vars(functional).items() if _is_listed(found)}
         try:
             for name, found in mine.items():
@@ -185,13 +185,13 @@ class _Functions(TorchFunctionMode):
                 setattr(functional, name, found)
 
 
-def _at_once(function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-    """Run what a checkpoint would run without gradients now, and once more backward, as if it were none."""
+def _without_checkpoint(function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+    """Run a checkpointed function once, with gradients, instead of recomputing it in the backward pass."""
     return function(*args)
 
 
-def _as_said(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Return whether a mask is said to be causal; torch would look at its numbers, to choose another kernel."""
+def _is_declared_causal(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """Return whether a mask is declared causal; torch would read its values, to choose another kernel."""
     return bool(is_causal)
 
 

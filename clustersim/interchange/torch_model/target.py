@@ -1,4 +1,4 @@
-"""Finds what `my_module:build` names and builds it on the meta device: no memory is taken for weights."""
+"""Finds the target of `my_module:build` and builds it on the meta device: weights take no memory."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ import torch
 from torch import nn
 
 from clustersim.errors import InputError
-from clustersim.interchange.torch_model.trouble import told
+from clustersim.interchange.torch_model.user_errors import describe_error
 
 _SHOWN_NAMES = 12
 
 
 def built(target: str) -> nn.Module:
-    """Return the module that a target names, in training mode and on the meta device.
+    """Return the module of a target, in training mode and on the meta device.
 
-    A target is a module or a file, a colon, and a function or class that needs no arguments, or an `nn.Module`.
-    What cannot be built on the meta device is built on the CPU and moved there.
+    A target is a module or a file, a colon, and a function or class without required arguments, or an `nn.Module`.
+    A model that cannot be built on the meta device is built on the CPU and moved there.
     """
     place, colon, attribute = target.rpartition(":")
     if not (colon and place and attribute):
         allowed = "MODULE:NAME or FILE.py:NAME"
         raise InputError(
-            f"expected a module and what builds the model, such as my_module:build (got '{target}')",
+            f"expected a module and the model's builder, such as my_module:build (got '{target}')",
             got=target,
             allowed=allowed,
         )
@@ -42,14 +42,14 @@ def built(target: str) -> nn.Module:
         made = found if isinstance(found, nn.Module) else _called(found, target)
     if not isinstance(made, nn.Module):
         raise InputError(
-            f"{target} gives {_what(made)}, and not an nn.Module", got=type(made).__name__, allowed="an nn.Module"
+            f"{target} returns {_what(made)}, not an nn.Module", got=type(made).__name__, allowed="an nn.Module"
         )
     return made.to("meta").train()
 
 
 @contextlib.contextmanager
 def quiet_code() -> Iterator[None]:
-    """Keep what a user's code prints out of stdout, where the workload goes, and torch's warnings out of sight."""
+    """Redirect a user's output from stdout, which has the workload, to stderr, and suppress torch's warnings."""
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -73,7 +73,7 @@ def _module(place: str) -> ModuleType:
 
 
 def _broken(place: str, error: BaseException) -> InputError:
-    return InputError(f"{place} cannot be imported: {told(error)}", got=place)
+    return InputError(f"{place} cannot be imported: {describe_error(error)}", got=place)
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -114,7 +114,7 @@ def _attribute(module: ModuleType, place: str, attribute: str) -> Any:
 
 
 def _called(make: Any, target: str) -> Any:
-    """Return what a builder builds: on the meta device where it can be, else on the CPU."""
+    """Return the result of a builder: on the meta device if possible, otherwise on the CPU."""
     if not callable(make):
         raise InputError(
             f"{target} is {_what(make)}; name an nn.Module, or a function that returns one",
@@ -129,15 +129,15 @@ def _called(make: Any, target: str) -> Any:
             got=target,
             allowed="a function that takes no arguments",
         ) from None
-    except ValueError:  # a callable that does not tell its arguments
+    except ValueError:  # a callable without a signature
         pass
     builder: Callable[[], Any] = make
     with contextlib.suppress(Exception, SystemExit), torch.device("meta"):
         return builder()
-    try:  # it needs numbers while it builds, or is wrong; on the CPU only the latter fails
+    try:  # it needs values while it builds, or has an error; on the CPU only the latter fails
         return builder()
     except (Exception, SystemExit) as error:
-        raise InputError(f"{target} fails: {told(error)}", got=target) from None
+        raise InputError(f"{target} fails: {describe_error(error)}", got=target) from None
 
 
 def _what(found: Any) -> str:

@@ -1,4 +1,4 @@
-"""What one call does for a whole batch, as it is recorded while a module runs."""
+"""The work of one call for a whole batch, as recorded while a module runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NUM_IMAGES = "images"
-"""The key of a recorded shape that says how many samples, or pieces of samples, a convolution or pooling works on."""
+"""The key of a recorded shape with the number of samples, or parts of samples, of a convolution or pooling."""
 
 
 @dataclass(frozen=True)
 class Work:
     """One kernel of the forward pass: FLOP and elements are a batch's, `shape` is as in `Layer.shape`.
 
-    `path` is the module it ran in, `is_leaf` whether that has no modules of its own, and `label` what tells the
-    calls in one module apart. `parameters` are the names of those that it reads.
+    `path` is the module in which it ran, `is_leaf` whether that has no submodules, and `label` distinguishes
+    calls in one module. `parameters` are the names of those that it reads.
     """
 
     path: str
@@ -33,10 +33,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a recipe says that a call does: a `Work` without its place, in the numbers of the batch.
+    """The work of a call by its recipe: a `Work` without its place, for the whole batch.
 
-    `label` is empty where the operation's name says enough. `data_gradients` and `weight_gradients` count the
-    operands of each sort that need one: each costs a product as large as the forward one.
+    `label` is empty where the operation's name is enough. `data_gradients` and `weight_gradients` count the
+    operands of each kind that need one: each costs a GEMM as large as the forward one.
     """
 
     op: str
@@ -51,6 +51,6 @@ class Kernel:
     kept_bytes: float | None = None  # as in `Layer`
 
 
-def product(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
-    """Return the shape of `count` products of rows x inputs by inputs x outputs."""
+def gemm_shape(rows: int, inputs: int, outputs: int, count: int) -> dict[str, int]:
+    """Return the shape of `count` GEMMs of rows x inputs by inputs x outputs."""
     return {"rows": rows, "inputs": inputs, "outputs": outputs, "count": count}

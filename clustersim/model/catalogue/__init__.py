@@ -1,8 +1,7 @@
-"""Models as people publish them: layer lists whose parameters and FLOP add up to the paper's.
+"""Published models: layer lists whose parameters and FLOP add up to the paper's.
 
-Nothing in here knows a GPU or a second: `clustersim.kernels.compute_time` says how long a layer takes. The
-table says what a name means; every hyphen before a digit may be left out or put in, so `resnet-50` is
-`resnet50`.
+This package has no GPU and no time: `clustersim.kernels.compute_time` gives the time of a layer. The
+table defines the names; every hyphen before a digit is optional, so `resnet-50` is `resnet50`.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from clustersim.registry import Registry
 class Catalogue(Registry[Callable[[], Model]]):
     """The table of models; a hyphen before a digit makes no difference.
 
-    A GPT may be named by its sizes, and a Llama or an MPT by its tokens.
+    A GPT may be named by its sizes, and a Llama or an MPT by its sequence length.
 
     >>> MODELS["googlenet"]().name, "alexnet-caffe" in MODELS
     ('googlenet', True)
@@ -81,13 +80,13 @@ class Catalogue(Registry[Callable[[], Model]]):
         return _named(name) is not None or super().__contains__(self.canonical(name))
 
     def canonical(self, name: str) -> str:
-        """Return how the table spells a name, or the name itself where no model is called so."""
+        """Return the table's spelling of a name, or the name itself if no model has it."""
         spelt = {_without_hyphens(known): known for known in self}
         return spelt.get(_without_hyphens(name), name)
 
 
 def _named(name: str) -> Callable[[], Model] | None:
-    """Return what builds a model whose name gives its sizes or its tokens, None where the name does not."""
+    """Return the builder of a model whose name gives its sizes or its sequence length, None for other names."""
     return any_gpt(name) or any_llama(name) or any_mpt(name)
 
 
@@ -97,7 +96,7 @@ def _without_hyphens(name: str) -> str:
 
 
 def load_model(name: str) -> Model:
-    """Return a model of the catalogue, or say which name comes nearest.
+    """Return a model of the catalogue; an unknown name is an error that suggests the nearest one.
 
     >>> load_model("googlenet").num_parameters
     6998552

@@ -1,4 +1,4 @@
-"""AlexNet: the two-tower network of 2012 as Caffe has it, and the single tower of 2014; OverFeat, which is like it."""
+"""AlexNet: the two-tower network of 2012 in Caffe's version, and the single tower of 2014; OverFeat."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from clustersim.model.layer import Model
 
 
 def alexnet_caffe() -> Model:
-    """Return AlexNet of two towers (Krizhevsky et al., 2012), as Caffe's bvlc_alexnet: normalise, then pool."""
+    """Return AlexNet of two towers (Krizhevsky et al., 2012), Caffe's bvlc_alexnet: normalise, then pool."""
     net = Builder("alexnet-caffe", "AlexNet, two towers (Krizhevsky et al., 2012)", source="Caffe, models/bvlc_alexnet")
     return two_towers(net, groups=2, norm_first=True)
 
 
 def alexnet_one_group() -> Model:
-    """Return AlexNet of 2012 with the towers joined, as PaddlePaddle's benchmark has it: every group of size one."""
+    """Return AlexNet of 2012 with merged towers, as in PaddlePaddle's benchmark: one group in every convolution."""
     source = "PaddlePaddle, benchmark/paddle/image/alexnet.py (commit 63de3ec2)"
     net = Builder("alexnet-one-group", "AlexNet of 2012, towers joined", source=source)
     return two_towers(net, groups=1, norm_first=True)
 
 
 def caffenet() -> Model:
-    """Return Caffe's reference network: AlexNet that pools first and normalises the smaller maps."""
+    """Return Caffe's reference network: AlexNet that pools first and normalises the smaller feature maps."""
     net = Builder("caffenet", "CaffeNet, AlexNet with pooling first", source="Caffe, models/bvlc_reference_caffenet")
     return two_towers(net, groups=2, norm_first=False)
 
 
 def alexnet() -> Model:
-    """Return the single tower of "One weird trick" (Krizhevsky, 2014): no LRN, as torchvision has it."""
+    """Return the single tower of "One weird trick" (Krizhevsky, 2014): no LRN, as in torchvision."""
     net = Builder("alexnet", "AlexNet, single tower (Krizhevsky, 2014)", source="arXiv:1404.5997; torchvision alexnet")
     return one_tower(net, fourth=256)
 
 
 def alexnet_tensorflow() -> Model:
-    """Return the single tower as TensorFlow's benchmarks have it, with a fourth convolution as wide as the third."""
+    """Return the single tower of TensorFlow's benchmarks, with a fourth convolution as wide as the third."""
     source = "tensorflow/benchmarks, scripts/tf_cnn_benchmarks/alexnet_model.py (commit 2726f3da)"
     net = Builder("alexnet-tensorflow", "AlexNet, single tower, as TensorFlow's benchmarks have it", source=source)
     return one_tower(net, fourth=384)
 
 
 def one_tower(net: Builder, fourth: int) -> Model:
-    """Return the network of 2014, with so many filters in its fourth convolution."""
+    """Return the network of 2014, with `fourth` filters in its fourth convolution."""
     x = net.input(3, 224, 224)
     x = _conv(net, "1", x, 64, kernel=11, stride=4, pad=2)
     x = net.pool("pool1", x, 3, 2)
@@ -53,7 +53,7 @@ def one_tower(net: Builder, fourth: int) -> Model:
 
 
 def overfeat() -> Model:
-    """Return the fast network of OverFeat (Sermanet et al., 2014), as TensorFlow's benchmarks have it."""
+    """Return the fast network of OverFeat (Sermanet et al., 2014), in the version of TensorFlow's benchmarks."""
     source = "tensorflow/benchmarks, scripts/tf_cnn_benchmarks/overfeat_model.py"
     net = Builder("overfeat", "OverFeat, the fast one (Sermanet et al., 2014)", source=source)
     x = net.input(3, 231, 231)
@@ -69,7 +69,7 @@ def overfeat() -> Model:
 
 
 def two_towers(net: Builder, groups: int, norm_first: bool) -> Model:
-    """Return the network of 2012; `groups=1` lets the towers see each other and has 62.4 M parameters."""
+    """Return the network of 2012; with `groups=1` the towers are connected and it has 62.4 M parameters."""
 
     def shrink(number: str, x: Tensor) -> Tensor:
         norm, pool = f"norm{number}", f"pool{number}"
@@ -88,7 +88,7 @@ def two_towers(net: Builder, groups: int, norm_first: bool) -> Model:
 
 
 def classifier(net: Builder, x: Tensor) -> Model:
-    """End in three fully connected layers, 4096, 4096 and 1000 wide, and return the model (VGG ends so too)."""
+    """End with three fully connected layers, 4096, 4096 and 1000 wide, and return the model (VGG has the same end)."""
     for number in ("6", "7"):
         x = net.fully_connected(f"fc{number}", x, 4096)
         x = net.relu(f"relu{number}", x)

@@ -1,4 +1,4 @@
-"""AmoebaNet-D (Real et al., 2019) in the sizes with which GPipe was measured (Huang et al., 2019)."""
+"""AmoebaNet-D (Real et al., 2019) in the sizes of GPipe's measurements (Huang et al., 2019)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _REDUCTION: tuple[tuple[_Step, _Step], ...] = (
     ((2, "mean_3x3"), (3, "conv_1x1")),
 )
 _JOINED = {False: (0, 3, 4, 6), True: (4, 5, 6)}
-"""Which states a cell puts on top of each other, in a normal and in a reduction cell."""
+"""States that a cell concatenates, in a normal and in a reduction cell."""
 
 
 def amoebanet_d(num_layers: int, filters: int) -> Callable[[], Model]:
-    """Return what builds AmoebaNet-D (L, D): L normal cells in three groups, D / 4 channels to begin with.
+    """Return a builder of AmoebaNet-D (L, D): L normal cells in three groups, D / 4 channels in the first.
 
-    Each cell takes the outputs of the two before it, and adds up five pairs of operations on earlier states.
+    Each cell reads the outputs of the two before it, and adds five pairs of operations on earlier states.
     """
-    assert num_layers % 3 == 0, f"AmoebaNet-D has three groups of cells, which {num_layers} are not"
+    assert num_layers % 3 == 0, f"AmoebaNet-D has three groups of cells, and {num_layers} is not divisible by 3"
 
     def build() -> Model:
         name = f"amoebanet-d-{num_layers}-{filters}"
@@ -53,7 +53,7 @@ def amoebanet_d(num_layers: int, filters: int) -> Callable[[], Model]:
 
 
 class _Cells:
-    """Cells one behind the other, with the outputs of the last two."""
+    """A sequence of cells, with the outputs of the last two."""
 
     def __init__(self, net: Builder, channels: int):
         self.net, self.channels, self.was_reduction = net, channels, False
@@ -82,7 +82,7 @@ class _Cells:
         self.last = net.concat(f"{name}.concat", *(states[state] for state in _JOINED[reduction]))
 
     def _fitted(self, name: str) -> Tensor:
-        """Bring the output before the last one to the size and the channels of this cell."""
+        """Convert the output before the last one to the size and the channels of this cell."""
         x, channels = self.before, self.channels
         if self.was_reduction:
             x = self.net.relu(f"{name}.relu", x)

@@ -1,4 +1,4 @@
-"""Networks as they are cut down to the 32 x 32 images of CIFAR-10."""
+"""Networks reduced to the 32 x 32 images of CIFAR-10."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # filters, convoluti
 
 
 def cifar_resnet(depth: int) -> Callable[[], Model]:
-    """Return what builds the ResNet of so many layers, 6 n + 2, of the paper's section 4.2.
+    """Return a builder of the ResNet of 6 n + 2 layers of the paper's section 4.2.
 
-    Shortcuts have no parameters: where the shape changes every other pixel goes on, among channels of zeros (option A).
+    Shortcuts have no parameters: where the shape changes, every second pixel is kept and new channels are zero (option
+    A).
     """
     num_blocks, rest = divmod(depth - 2, 6)
     assert rest == 0, f"a ResNet for CIFAR-10 has 6 n + 2 layers, not {depth}"
@@ -34,7 +35,7 @@ def cifar_resnet(depth: int) -> Callable[[], Model]:
 
 
 def cifar_vgg16() -> Model:
-    """Return VGG-16's convolutions, each normalised over the batch, and one layer of ten classes behind them."""
+    """Return VGG-16's convolutions, each with batch norm, and one layer of ten classes behind them."""
     net = Builder("vgg16-cifar", "VGG-16 for CIFAR-10", source="arXiv:1409.1556, table 1, D; arXiv:1502.03167")
     x = net.input(3, 32, 32)
     for block, (filters, num_convolutions) in enumerate(_VGG16, start=1):

@@ -1,4 +1,4 @@
-"""GNMT v2 (Wu et al., 2016, as MLPerf and NVIDIA train it): translation by LSTMs with attention."""
+"""GNMT v2 (Wu et al., 2016, in the version of MLPerf and NVIDIA): translation by LSTMs with attention."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from clustersim.model.layer import Model
 
 _FEATURES, _VOCABULARY = 1024, 32_320
 TOKENS = 28
-"""Words of a sentence: in MLPerf's v0.7 a DGX-1 trains 804,957 of both languages a second, 2,048 pairs in 142 ms."""
+"""Words per sentence: in MLPerf's v0.7 a DGX-1 trains 804,957 of both languages a second, 2,048 pairs in 142 ms."""
 
 
 def gnmt() -> Model:
     """Return GNMT v2 on pairs of 28 and 28 words: an encoder and a decoder of four layers each.
 
-    The encoder's first layer runs both ways. The decoder's first attends, by Bahdanau's sum of query and key, and
-    what it finds is read by all layers above. One table serves both languages, the last product has its own.
+    The encoder's first layer is bidirectional. The decoder's first attends, by Bahdanau's sum of query and key, and
+    all layers above read the attention output. One table serves both languages; the output layer has a separate one.
     """
     source = "arXiv:1609.08144; NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT/seq2seq/models"
     net = Builder("gnmt", f"GNMT v2, {TOKENS} words", sample="sentence pair", source=source)
@@ -29,7 +29,7 @@ def gnmt() -> Model:
 
 
 def _decoder(net: Builder, memory: Tensor) -> Model:
-    # The decoder's table is the encoder's: it has no rows of its own.
+    # The decoder uses the encoder's table: it has no rows.
     x = net.dropout("decoder.drop0", net.embedding("decoder.embedding", TOKENS, _FEATURES, rows=[0]))
     x = net.lstm("decoder.0", x, _FEATURES)
     context = _attention(net, x, memory)
@@ -44,10 +44,12 @@ def _decoder(net: Builder, memory: Tensor) -> Model:
 
 
 def _attention(net: Builder, query: Tensor, memory: Tensor) -> Tensor:
-    """Score every pair of words by a vector of length one, scaled, times tanh(query + key + bias); mix memory by it."""
+    """Score every pair of words by a vector of length one, scaled, times tanh(query + key + bias), and average the
+    memory.
+    """
     net.linear("attention.query", query, _FEATURES, bias=False)
     net.linear("attention.key", memory, _FEATURES, bias=False)
     pairs = net.tanh("attention.tanh", Tensor(_FEATURES, TOKENS * TOKENS))
     net.additive_scores("attention.scores", pairs)
     weights = net.softmax("attention.softmax", Tensor(TOKENS, TOKENS))
-    return net.attention_product("attention.context", weights, memory, heads=1, outputs=_FEATURES)
+    return net.attention_matmul("attention.context", weights, memory, heads=1, outputs=_FEATURES)

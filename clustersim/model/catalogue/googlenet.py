@@ -1,4 +1,4 @@
-"""GoogLeNet (Szegedy et al., 2015), as Caffe has it."""
+"""GoogLeNet (Szegedy et al., 2015), in Caffe's version."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _AUXILIARY = {"4a": "loss1", "4d": "loss2"}
 
 
 def googlenet() -> Model:
-    """Return GoogLeNet without the auxiliary classifiers: what is left of it after training."""
+    """Return GoogLeNet without the auxiliary classifiers: the network used after training."""
     return _googlenet(Builder("googlenet", "GoogLeNet, no auxiliary heads", source=_SOURCE), auxiliary=False)
 
 
 def googlenet_aux() -> Model:
-    """Return GoogLeNet with both auxiliary classifiers: what is trained, and what is exchanged in training."""
+    """Return GoogLeNet with both auxiliary classifiers: the network that is trained."""
     return _googlenet(Builder("googlenet-aux", "GoogLeNet, both auxiliary heads", source=_SOURCE), auxiliary=True)
 
 

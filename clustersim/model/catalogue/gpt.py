@@ -1,6 +1,6 @@
-"""GPT-2 (Radford et al., 2019), GPT-3 (Brown et al., 2020), and the sizes of them that Megatron-LM was measured with.
+"""GPT-2 (Radford et al., 2019), GPT-3 (Brown et al., 2020), and the GPT sizes of Megatron-LM's measurements.
 
-Decoders whose embedding is also the last layer, but for those of Megatron-Core.
+Decoders whose embedding is also the output head, except those of Megatron-Core.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _MEGATRON = "arXiv:2104.04473, table 1"
 
 
 def gpt2(size: str) -> Callable[[], Model]:
-    """Return what builds GPT-2 `small`, `medium`, `large` or `xl`; a sample is 1024 tokens."""
+    """Return a builder of GPT-2 `small`, `medium`, `large` or `xl`; a sample is 1024 tokens."""
     layers, features, heads = {
         "small": (12, 768, 12),
         "medium": (24, 1024, 16),
@@ -85,7 +85,7 @@ def gpt3() -> Model:
 
 
 def megatron(name: str) -> Callable[[], Model]:
-    """Return what builds a GPT that Megatron-LM was measured with: `MEGATRON_SIZES`."""
+    """Return a builder of a GPT of Megatron-LM's measurements: `MEGATRON_SIZES`."""
     layers, features, heads, tokens = MEGATRON_SIZES[name]
     size = name.removeprefix("megatron-")
     source = next((text for sizes, text in _MEGATRON_SOURCES.items() if size in sizes), _MEGATRON)
@@ -94,7 +94,7 @@ def megatron(name: str) -> Callable[[], Model]:
 
 
 def megatron_core(name: str) -> Callable[[], Model]:
-    """Return what builds a GPT that Megatron-Core was measured with on H100, with fused attention."""
+    """Return a builder of a GPT of Megatron-Core's measurements on H100, with fused attention."""
     layers, features, heads = MEGATRON_CORE_SIZES[name]
     title = f"Megatron-Core's GPT {name.removeprefix('megatron-core-').upper()}"
     tokens, vocabulary = MEGATRON_CORE_TOKENS, MEGATRON_CORE_VOCABULARY
@@ -105,11 +105,11 @@ _ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?(-fused)?
 
 
 def any_gpt(name: str) -> Callable[[], Model] | None:
-    """Return what builds a GPT whose name gives its sizes, None where the name does not.
+    """Return a builder of a GPT whose name gives its sizes, None for other names.
 
-    `gpt-96x12288x96-seq2048-vocab51200` has 96 layers of 12,288 features and 96 heads; without more, 2048 tokens and
-    GPT-2's vocabulary. With `-fused` at the end attention is one kernel, which skips what the mask hides; after that
-    `-no-dropout` says that nothing is dropped.
+    `gpt-96x12288x96-seq2048-vocab51200` has 96 layers of 12,288 features and 96 heads; by default 2048 tokens and
+    GPT-2's vocabulary. With `-fused` at the end attention is one kernel, which skips masked pairs; after that
+    `-no-dropout` removes dropout.
 
     >>> any_gpt("gpt-12x768x12-seq1024")().num_parameters
     124439808
@@ -142,9 +142,9 @@ def gpt(
 ) -> Model:
     """Return a GPT with V h + P h + L (12 h^2 + 13 h) + 2 h parameters.
 
-    V words and P positions of h features, L layers. The last product uses the embedding's matrix if it is `tied`, so
-    that its gradient is complete when the embedding's is, or has V h more; `fused` attention is one kernel, and
-    alone can go without dropout (`drops`).
+    V words and P positions of h features, L layers. The output head uses the embedding's matrix if it is `tied`, so
+    that its gradient is complete when the embedding's is, or has V h more. `fused` attention is one kernel, and only
+    with it can the model be without dropout (`drops`).
     """
     net = Builder(name, f"{title}, {tokens} tokens", sample="sequence", source=source)
     x = net.embedding("embedding", tokens, features, rows=[vocabulary, tokens])
@@ -157,7 +157,7 @@ def gpt(
 
 
 def _block(net: Builder, name: str, x: Tensor, heads: int, fused: bool, drops: bool) -> Tensor:
-    """Normalise before each branch, as GPT-2 does."""
+    """Normalise before each branch, as in GPT-2."""
     y = net.layer_norm(f"{name}.norm1", x)
     if fused:
         y = causal_attention(net, f"{name}.attention", y, heads, drops)

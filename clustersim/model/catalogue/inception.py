@@ -1,4 +1,4 @@
-"""Inception-v3 (Szegedy et al., 2016), as torchvision has it."""
+"""Inception-v3 (Szegedy et al., 2016), in torchvision's version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def inception_v3() -> Model:
 
 
 def inception_v3_aux() -> Model:
-    """Return Inception-v3 with the auxiliary classifier: what is trained where the recipe uses it."""
+    """Return Inception-v3 with the auxiliary classifier: the network of the training recipe."""
     return _inception_v3(Builder("inception-v3-aux", "Inception-v3, auxiliary head", source=_SOURCE), auxiliary=True)
 
 
@@ -103,7 +103,7 @@ def _shrink_to_8(net: Builder, name: str, x: Tensor) -> Tensor:
 
 
 def _wide(net: Builder, name: str, x: Tensor) -> Tensor:
-    """Figure 7: the row and the column stand beside each other."""
+    """Figure 7: the row and the column in parallel."""
     with net.branch("1x1"):
         a = _conv(net, f"{name}.branch1x1", x, 320, 1)
     with net.branch("3x3"):

@@ -1,4 +1,4 @@
-"""Inception with batch normalisation (Ioffe and Szegedy, 2015), as MXNet's first examples have it."""
+"""Inception with batch normalisation (Ioffe and Szegedy, 2015), in the version of MXNet's first examples."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def inception_bn() -> Model:
 
 
 def inception_bn_small() -> Model:
-    """Return the simpler network for the 28 x 28 pixels that are cut out of an image of CIFAR-10."""
+    """Return the simpler network for the 28 x 28 pixels that are cropped from an image of CIFAR-10."""
     title = "Inception-BN for 28 x 28 images"
     net = Builder("inception-bn-28-small", title, source=f"{_SOURCE}symbol_inception-bn-28-small.py")
     x = _conv(net, "conv1", net.input(3, 28, 28), 96, 3, pad=1)

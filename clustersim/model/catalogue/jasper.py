@@ -14,7 +14,7 @@ _REPEATS = 5
 
 
 def jasper() -> Model:
-    """Return Jasper 10x5 DR: ten blocks of five convolutions, each reading what all blocks before it read.
+    """Return Jasper 10x5 DR: ten blocks of five convolutions, each reading the inputs of all blocks before it.
 
     The last but one convolution is dilated by 2, which changes neither FLOP nor parameters.
     """

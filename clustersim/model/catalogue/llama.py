@@ -1,6 +1,6 @@
 """Llama 2 (Touvron et al., 2023) and 3 (Grattafiori et al., 2024), InternLM, Aquila 2: decoders with gated layers.
 
-All but the small Llama 2 have grouped queries; the last layer has weights of its own.
+All except the small Llama 2 have grouped queries; the output head has its own weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _AQUILA = (
 
 
 class _Size(NamedTuple):
-    """Of one size: `between` are the features of the feed-forward layers, `tokens` what it was first trained on.
+    """Sizes of a model: `between` are the features of the feed-forward layers, `tokens` its first training sequence
+    length.
 
     `flash` is the kernel of its attention.
     """
@@ -65,10 +66,9 @@ LLAMA_SIZES = {
 
 
 def llama(name: str, tokens: int | None = None) -> Callable[[], Model]:
-    """Return what builds a Llama of `LLAMA_SIZES`; a sample is so many tokens, what it was first trained on if None.
+    """Return a builder of a Llama of `LLAMA_SIZES`; a sample is `tokens` tokens, by default its first training length.
 
-    Attention is one fused kernel that skips what the mask hides, as PyTorch has it by default; InternLM's is the first
-    FlashAttention.
+    Attention is one fused kernel that skips masked pairs, PyTorch's default; InternLM's is FlashAttention 1.
     """
 
     def build() -> Model:
@@ -93,7 +93,7 @@ _ANY = re.compile(r"llama-?(2|3\.1)-(\d+b)-seq(\d+)", re.IGNORECASE)
 
 
 def any_llama(name: str) -> Callable[[], Model] | None:
-    """Return what builds a Llama on as many tokens as its name says, None where the name does not.
+    """Return a builder of a Llama whose name gives a sequence length, None for other names.
 
     >>> any_llama("llama-3.1-8b-seq131072")().title
     'Llama 3.1 8B, 131072 tokens'
@@ -119,9 +119,9 @@ def _block(net: Builder, name: str, x: Tensor, size: _Size) -> Tensor:
 
 
 def attention(net: Builder, name: str, x: Tensor, heads: int, key_heads: int = 8, flash: int = 2) -> Tensor:
-    """Let groups of query heads share a key and a value (Ainslie et al., 2023); one matrix makes all three.
+    """Add attention in which groups of query heads share a key and a value (Ainslie et al., 2023), with one QKV matrix.
 
-    The mask lets each token see earlier ones only. Llama 3 and Mixtral have eight keys.
+    The mask is causal. Llama 3 and Mixtral have eight keys.
     """
     features, tokens = x.channels, x.height
     each = features // heads

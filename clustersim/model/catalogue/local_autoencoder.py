@@ -16,18 +16,19 @@ SIZES = {
     "6.9b": (54, 54, 52),
     "11.2b": (70, 70, 67),
 }
-"""Maps of each stack. Published: 185 M, 1 and 11.2 billion parameters (Coates et al.); the sizes between are recalled.
-Assumed: the maps, chosen so that the parameters come out."""
+"""Feature maps of each stack. Published: 185 M, 1 and 11.2 billion parameters (Coates et al.); the sizes between are
+recalled. Assumed: the numbers of feature maps, chosen to match the parameters.
+"""
 
 
 def local_autoencoder(size: str) -> Callable[[], Model]:
-    """Return what builds the network of a size: three stacks of auto-encoder, pooling and normalisation.
+    """Return a builder of the network of a size: three stacks of auto-encoder, pooling and normalisation.
 
-    From Le et al. (arXiv:1112.6209), section 3: images of 200 x 200, fields of 18 x 18 over all maps, weights of their
-    own at every position, pooling and normalisation over 5 x 5. Recalled from there: all stacks are trained at
-    once on the sum of their objectives. Assumed: fields every second position, padded, so that each stack halves the
-    image; pooling at every position; no biases; 4 x 4 neighbouring positions with one field (Coates et al., section
-    4, recalled: blocks of neurons that share a field, for dense products).
+    From Le et al. (arXiv:1112.6209), section 3: images of 200 x 200, fields of 18 x 18 over all maps, separate weights
+    at every position, pooling and normalisation over 5 x 5. Recalled from there: all stacks are trained together on the
+    sum of their objectives. Assumed: fields at every second position, padded, so that each stack halves the image;
+    pooling at every position; no biases; 4 x 4 neighbouring positions with one field (Coates et al., section 4,
+    recalled: blocks of neurons that share a field, for dense GEMMs).
     """
 
     def build() -> Model:
@@ -46,16 +47,16 @@ def local_autoencoder(size: str) -> Callable[[], Model]:
 
 
 def _stack(net: Builder, number: str, x: Tensor, maps: int) -> Tensor:
-    """Encode, pool the squares and normalise; beside that, decode and compare with the input."""
+    """Encode, pool the squares and normalise; in parallel, decode and compare with the input."""
     window = {"kernel": 18, "stride": 2, "pad": 8, "block": 4}
     y = net.locally_connected(f"encode{number}", x, maps, **window)
     pooled = net.pool(f"pool{number}", y, 5, 1, pad=2, mean=True)
     passed_on = _local_contrast_norm(net, f"lcn{number}", pooled)
-    net.loss(f"rebuilt{number}", net.locally_connected_back(f"decode{number}", y, x.channels, **window))
+    net.loss(f"rebuilt{number}", net.transposed_locally_connected(f"decode{number}", y, x.channels, **window))
     return passed_on
 
 
 def _local_contrast_norm(net: Builder, name: str, x: Tensor) -> Tensor:
-    """Take the mean of a neighbourhood away and divide by its deviation (Jarrett et al., 2009)."""
+    """Subtract the mean of a neighbourhood and divide by its deviation (Jarrett et al., 2009)."""
     x = net.add(f"{name}_centred", x, net.pool(f"{name}_mean", x, 5, 1, pad=2, mean=True))
     return net.divide(f"{name}_scaled", x, net.pool(f"{name}_deviation", x, 5, 1, pad=2, mean=True))

@@ -12,9 +12,9 @@ _TOKENS = 35
 
 
 def lstm_lm(name: str, hidden: int) -> Callable[[], Model]:
-    """Return what builds the paper's network of two layers with `hidden` units: 650 is its medium one, 1500 its large.
+    """Return a builder of the paper's network of two layers with `hidden` units: 650 is its medium one, 1500 its large.
 
-    A sample is 35 words, as far as the paper unrolls. Each layer has two biases, as in cuDNN and PyTorch;
+    A sample is 35 words, the paper's unrolling length. Each layer has two biases, as in cuDNN and PyTorch;
     the embedding and the last layer are not tied.
     """
 

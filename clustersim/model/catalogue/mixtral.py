@@ -1,4 +1,4 @@
-"""Mixtral 8x7B (Jiang et al., 2024): a decoder with eight experts a layer, two of which each token uses."""
+"""Mixtral 8x7B (Jiang et al., 2024): a decoder with eight experts a layer, of which each token uses two."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPERTS, _ROUTED, _TOKENS = 8, 2, 4096
 def mixtral() -> Model:
     """Return Mixtral 8x7B on sequences of 4,096 tokens: 46.7 G parameters, 12.9 G of which a token uses.
 
-    Tokens are spread evenly over the experts; what `parallelism.expert_imbalance` says comes on top.
+    Tokens are spread evenly over the experts; `parallelism.expert_imbalance` is applied in addition.
     """
     net = Builder("mixtral-8x7b", f"Mixtral 8x7B, {_TOKENS} tokens", sample="sequence", source=_SOURCE)
     x = net.embedding("embedding", _TOKENS, _FEATURES, rows=[_VOCABULARY])

@@ -1,6 +1,6 @@
-"""MPT (MosaicML, 2023) as llm-foundry was measured with it: GPTs with fused causal attention and positions learnt.
+"""MPT (MosaicML, 2023) in the sizes of llm-foundry's measurements: GPTs with fused causal attention, learnt positions.
 
-Attention is the first FlashAttention: llm-foundry asked for flash-attn 1.0.3, or had it in Triton
+Attention is FlashAttention 1: llm-foundry required flash-attn 1.0.3, or had it in Triton
 (llmfoundry/models/layers/attention.py, commit 00ef82a3).
 """
 
@@ -33,10 +33,10 @@ _TOKENS = 2048
 
 
 def mpt(size: str, tokens: int = _TOKENS) -> Callable[[], Model]:
-    """Return what builds MPT of a size in `MPT_SIZES`, without dropout; a sample is so many tokens.
+    """Return a builder of MPT of a size in `MPT_SIZES`, without dropout; a sample is `tokens` tokens.
 
-    It has V h + P h + L (12 h^2 + 13 h) + 2 h parameters: V words and P positions of h features, L layers, and a last
-    product by the embedding's matrix. llm-foundry counts as many.
+    It has V h + P h + L (12 h^2 + 13 h) + 2 h parameters: V words and P positions of h features, L layers, and an
+    output head with the embedding's matrix. llm-foundry counts the same number.
     """
 
     def build() -> Model:
@@ -65,7 +65,7 @@ _ANY = re.compile(r"mpt-?(\d+[mb])-seq(\d+)", re.IGNORECASE)
 
 
 def any_mpt(name: str) -> Callable[[], Model] | None:
-    """Return what builds an MPT on as many tokens as its name says, None where the name does not.
+    """Return a builder of an MPT whose name gives a sequence length, None for other names.
 
     >>> any_mpt("mpt-7b-seq8192")().num_parameters
     6684024832

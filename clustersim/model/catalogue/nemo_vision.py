@@ -1,7 +1,7 @@
-"""Vision Transformer g/14 (Zhai et al., 2022) and CLIP (Radford et al., 2021) around it, as NVIDIA's NeMo trains them.
+"""Vision Transformer g/14 (Zhai et al., 2022) and CLIP (Radford et al., 2021) around it, as trained by NVIDIA's NeMo.
 
-Both are Megatron's transformers, queries, keys and values by one matrix, all pairs of tokens scored, masked or not.
-Eight class tokens in place of one make 264 tokens of an image, a multiple of eight.
+Both are Megatron's transformers, with one matrix for queries, keys and values and scores of all pairs of tokens, masked
+or not. Eight class tokens in place of one make 264 tokens of an image, a multiple of eight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LAUNCHER = "NVIDIA/NeMo-Framework-Launcher, launcher_scripts/conf/training, "
 
 
 def vit_giant_14() -> Model:
-    """Return ViT-g/14 with a layer of as many features and a tanh before the classes; dropout but for attention's."""
+    """Return ViT-g/14 with a layer of as many features and a tanh before the classes; dropout except in attention."""
     net = Builder(
         "vit-giant-14",
         f"ViT-g/14, {_PIXELS} pixels",
@@ -35,7 +35,7 @@ def vit_giant_14() -> Model:
 
 
 def clip_giant_14() -> Model:
-    """Return CLIP with ViT-g/14 for images and a causal transformer of 80 tokens for texts; nothing is dropped.
+    """Return CLIP with ViT-g/14 for images and a causal transformer of 80 tokens for texts, without dropout.
 
     Its loss, which compares each image with the texts of all GPUs, is left out, and so is its one scale.
     """
@@ -61,7 +61,7 @@ def clip_giant_14() -> Model:
 
 
 def _image_tokens(net: Builder, name: str) -> Tensor:
-    """Multiply patches, put the class tokens before them, which have rows of the table here, and add positions."""
+    """Multiply patches, prepend the class tokens, which are rows of the table here, and add positions."""
     patches = Tensor(3 * _PATCH**2, (_PIXELS // _PATCH) ** 2, needs_gradient=False)
     x = net.linear(f"{name}.patches", patches, _FEATURES)
     tokens = x.height + _CLASS_TOKENS
@@ -72,12 +72,12 @@ def _image_tokens(net: Builder, name: str) -> Tensor:
 def _block(
     net: Builder, name: str, x: Tensor, heads: int, hidden: int, drops: bool = False, masked: bool = False
 ) -> Tensor:
-    """Normalise before each branch; what is dropped is a branch's output."""
+    """Normalise before each branch; dropout applies to a branch's output."""
     each = Tensor(x.channels, x.height)
     net.linear(f"{name}.qkv", net.layer_norm(f"{name}.norm1", x), 3 * x.channels)
-    scores = net.attention_product(f"{name}.scores", each, each, heads, x.height)
+    scores = net.attention_matmul(f"{name}.scores", each, each, heads, x.height)
     weights = net.softmax(f"{name}.softmax", scores, masked)
-    y = net.attention_product(f"{name}.context", weights, each, heads, outputs=x.channels // heads)
+    y = net.attention_matmul(f"{name}.context", weights, each, heads, outputs=x.channels // heads)
     y = net.linear(f"{name}.output", y, x.channels)
     x = net.add(f"{name}.attention.add", x, net.dropout(f"{name}.attention.drop", y) if drops else y)
     y = net.gelu(f"{name}.gelu", net.linear(f"{name}.in", net.layer_norm(f"{name}.norm2", x), hidden))

@@ -15,10 +15,10 @@ _TOKENS = 4096
 
 
 def nemotron_4_15b() -> Model:
-    """Return Nemotron-4 15B: 12.5 G parameters in blocks, and 3.1 G of words, half of them the last layer's.
+    """Return Nemotron-4 15B: 12.5 G parameters in blocks, and 3.1 G of words, half of them the output head's.
 
-    Rotary positions turn half of each head's features; they are counted as one kernel over all of them, and the squared
-    ReLU as a ReLU, which reads and writes as much.
+    Rotary positions rotate half of each head's features; they are counted as one kernel over all of them. The squared
+    ReLU is counted as a ReLU, which reads and writes as much.
     """
     net = Builder("nemotron-4-15b", f"Nemotron-4 15B, {_TOKENS} tokens", sample="sequence", source=_SOURCE)
     x = net.embedding("embedding", _TOKENS, _FEATURES, rows=[_VOCABULARY])

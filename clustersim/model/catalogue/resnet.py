@@ -1,4 +1,4 @@
-"""ResNet (He et al., 2016), with the stride in the 3x3 convolution as torchvision has it ("v1.5").
+"""ResNet (He et al., 2016), with the stride in the 3x3 convolution as in torchvision ("v1.5").
 
 The paper's own place for the stride, the first 1x1 convolution, makes ResNet-50 6 % cheaper (3.86 instead
 of 4.09 G multiply-adds) and changes no parameter.
@@ -17,7 +17,7 @@ _STRIDES = (1, 2, 2, 2)
 
 
 def resnet(depth: int) -> Callable[[], Model]:
-    """Return what builds a ResNet of the paper's table 1: basic blocks up to 34 layers, bottlenecks from 50 on."""
+    """Return a builder of a ResNet of the paper's table 1: basic blocks up to 34 layers, bottlenecks from 50 on."""
 
     def build() -> Model:
         net = Builder(f"resnet{depth}", f"ResNet-{depth} v1.5", source="arXiv:1512.03385, table 1; torchvision resnet")
@@ -27,7 +27,7 @@ def resnet(depth: int) -> Callable[[], Model]:
 
 
 def resnext(depth: int, width: int) -> Callable[[], Model]:
-    """Return what builds a ResNeXt (Xie et al., 2017): bottlenecks of 32 groups, each so wide in the first stage."""
+    """Return a builder of a ResNeXt (Xie et al., 2017): bottlenecks of 32 groups, `width` wide in the first stage."""
     name = f"resnext{depth}-32x{width}d"
 
     def build() -> Model:
@@ -40,9 +40,9 @@ def resnext(depth: int, width: int) -> Callable[[], Model]:
 def trunk(
     net: Builder, depth: int, x: Tensor, strides: tuple[int, ...] = _STRIDES, groups: int = 1, widening: int = 1
 ) -> Tensor:
-    """Add the stages of a ResNet for which strides are given, and what comes before them.
+    """Add the stages of a ResNet for which strides are given, and the layers before them.
 
-    Bottlenecks have 3x3 convolutions of so many `groups`, on `widening` times the paper's channels.
+    Bottlenecks have 3x3 convolutions of `groups` groups, on `widening` times the paper's channels.
     """
     x = _conv(net, "", "1", x, 64, kernel=7, stride=2, relu=True)
     x = net.pool("maxpool", x, 3, 2, pad=1)

@@ -11,12 +11,12 @@ _SOURCE = "Siamese neural networks for one-shot image recognition (ICML deep lea
 
 
 def siamese_omniglot() -> Model:
-    """Return both towers, one for each image of 105 x 105, and the distance of what they write.
+    """Return both towers, one for each image of 105 x 105, and the distance of their outputs.
 
     The second tower uses the weights of the first, which are counted once: 38,951,745 parameters in all. Sigmoids take
     the time of a ReLU.
     """
-    net = Builder("siamese-omniglot", "Siamese network, two towers of one set of weights", "pair", _SOURCE)
+    net = Builder("siamese-omniglot", "Siamese network, two towers with shared weights", "pair", _SOURCE)
     with net.branch("left"):
         left = _tower(net, "left")
     first = len(net.layers)

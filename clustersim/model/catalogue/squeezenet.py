@@ -28,11 +28,11 @@ def squeezenet() -> Model:
 
 
 def compressed_squeezenet(name: str, what: str, megabytes: float) -> Callable[[], Model]:
-    """Return a maker of SqueezeNet whose weights are stored in so many megabytes; the uncompressed ones take 4.8.
+    """Return a builder of SqueezeNet whose weights are stored in `megabytes`; the uncompressed ones take 4.8.
 
     The small sizes are the paper's table 2, where Deep Compression (Han et al., 2016) prunes two weights of three and
-    clusters the rest into 8 or 6 bits; 16 bits are half. Layers and FLOP are the dense model's: no GPU here is quicker
-    for such weights.
+    clusters the rest into 8 or 6 bits; 16 bits are half. Layers and FLOP are the dense model's: no GPU here is faster
+    with such weights.
     """
 
     def make() -> Model:

@@ -1,4 +1,4 @@
-"""SSD300 (Liu et al., 2016) on the first four stages of a ResNet, as NVIDIA and MLPerf train it."""
+"""SSD300 (Liu et al., 2016) on the first four stages of a ResNet, in the version of NVIDIA and MLPerf."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SOURCE = "arXiv:1512.02325; NVIDIA, DeepLearningExamples, PyTorch/Detection/SSD
 
 
 def ssd(depth: int) -> Callable[[], Model]:
-    """Return what builds SSD on a ResNet of so many layers: 8,732 boxes in an image of 300 x 300.
+    """Return a builder of SSD on a ResNet of `depth` layers: 8,732 boxes in an image of 300 x 300.
 
-    The last stage of the ResNet is cut off, and the one before keeps 38 x 38 places. Choosing the hardest negatives
+    The last stage of the ResNet is removed, and the one before keeps 38 x 38 positions. Selecting the hardest negatives
     for the loss is left out.
     """
 

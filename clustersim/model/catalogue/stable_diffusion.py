@@ -1,7 +1,7 @@
-"""The U-Net of Stable Diffusion 2 (Rombach et al., 2022) as diffusers has it, on latents an eighth of an image's side.
+"""The U-Net of Stable Diffusion 2 (Rombach et al., 2022) in diffusers, on latents with an eighth of an image's side.
 
-A SiLU takes what a GELU does. That a block divides its sum by one is left out, and the embedding of the time is added
-as a second tensor of the block's size would be, which moves about as much more.
+A SiLU takes the time of a GELU. The division of a block's sum by one is left out. The time embedding is added
+like a second tensor of the block's size, which moves about as many bytes more.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SOURCE = (
 
 
 def stable_diffusion_2(pixels: int) -> Callable[[], Model]:
-    """Return what builds the U-Net on images of so many pixels a side; text and latents are made beforehand.
+    """Return a builder of the U-Net on images of `pixels` pixels a side; text and latents are precomputed.
 
-    Attention, to itself and to the text, is the first FlashAttention, xFormers' kernel.
+    Self-attention and attention to the text are FlashAttention 1, xFormers' kernel.
     """
 
     def build() -> Model:
@@ -65,7 +65,7 @@ def _stage(net: Builder, name: str, x: Tensor, time: Tensor, channels: int, atte
 
 
 def _residual(net: Builder, name: str, x: Tensor, time: Tensor, channels: int) -> Tensor:
-    """Normalise and convolve twice, add the time's embedding between, and convolve `x` where its channels differ."""
+    """Normalise and convolve twice, add the time embedding between, and convolve `x` where its channels differ."""
     y = net.gelu(f"{name}.silu1", net.group_norm(f"{name}.norm1", x))
     y = net.conv(f"{name}.conv1", y, channels, 3, pad=1)
     net.linear(f"{name}.time", net.gelu(f"{name}.time.silu", time), channels)
@@ -76,10 +76,10 @@ def _residual(net: Builder, name: str, x: Tensor, time: Tensor, channels: int) -
 
 
 def _transformer(net: Builder, name: str, image: Tensor) -> Tensor:
-    """RankIteration channels last, attend to itself and to the text, and turn them back."""
-    turned = net.concat(f"{name}.turn", net.group_norm(f"{name}.norm", image))
+    """Transpose to channels last, attend to itself and to the text, and transpose back."""
+    transposed = net.concat(f"{name}.turn", net.group_norm(f"{name}.norm", image))
     x = net.linear(f"{name}.in", Tensor(image.channels, image.positions), image.channels)
-    assert turned.elements == x.elements
+    assert transposed.elements == x.elements
     x = _attention(net, f"{name}.self", x, x)
     x = _attention(net, f"{name}.text", x, _TEXT)
     y = net.linear(f"{name}.feed_forward.in", net.layer_norm(f"{name}.feed_forward.norm", x), 8 * x.channels)
@@ -90,7 +90,7 @@ def _transformer(net: Builder, name: str, image: Tensor) -> Tensor:
 
 
 def _attention(net: Builder, name: str, x: Tensor, memory: Tensor) -> Tensor:
-    """Add attention of `x` to a memory, by matrices of queries, keys and values of their own."""
+    """Add attention of `x` to a memory, with separate matrices of queries, keys and values."""
     y = net.layer_norm(f"{name}.norm", x)
     if memory is x:
         net.linear(f"{name}.qkv", y, x.channels, bias=False, count=3)

@@ -19,13 +19,14 @@ T5_SIZES = {
     "t5-v1.1-xl": (24, 2048, 32, 5120),
     "t5-v1.1-xxl": (24, 4096, 64, 10_240),
 }
-"""Layers of the encoder and as many of the decoder, features, heads of 64, features in between."""
+"""Layers of the encoder and as many of the decoder, features, heads of 64, features of the feed-forward layers."""
 
 
 def t5(name: str) -> Callable[[], Model]:
-    """Return what builds a T5 of `T5_SIZES`: no biases, no dropout, a last layer with weights of its own.
+    """Return a builder of a T5 of `T5_SIZES`: no biases, no dropout, an output head with its own weights.
 
-    Relative positions are a bias of each head, a table for encoder and for decoder, added to scores by what masks them.
+    Relative positions are a bias of each head, a table for encoder and for decoder, added to scores by the masking
+    kernel.
     """
 
     def build() -> Model:
@@ -38,7 +39,7 @@ def t5(name: str) -> Callable[[], Model]:
             x = _attend(net, f"encoder.{number}.self", x, heads)
             x = _feed_forward(net, f"encoder.{number}", x, hidden)
         memory = net.rms_norm("encoder.norm", x)
-        # The decoder's table is the encoder's: it has no rows of its own.
+        # The decoder uses the encoder's table: it has no rows.
         x = net.embedding("decoder.embedding", _TARGETS, features, rows=[0])
         _positions(net, "decoder.positions", heads)
         for number in range(layers):
@@ -53,12 +54,12 @@ def t5(name: str) -> Callable[[], Model]:
 
 
 def _positions(net: Builder, name: str, heads: int) -> None:
-    """Add the table of relative positions, whose few numbers are looked up once for all samples."""
+    """Add the table of relative positions; its few entries are looked up once for all samples."""
     net.embedding(name, 1, heads, rows=[_BUCKETS])
 
 
 def _attend(net: Builder, name: str, x: Tensor, heads: int, memory: Tensor | None = None) -> Tensor:
-    """Add attention to itself, or to a memory; query, key and value have matrices of their own."""
+    """Add self-attention, or attention to a memory; query, key and value have separate matrices."""
     inner = heads * _WIDTH
     y = net.rms_norm(f"{name}.norm", x)
     if memory is None:
@@ -67,9 +68,9 @@ def _attend(net: Builder, name: str, x: Tensor, heads: int, memory: Tensor | Non
         net.linear(f"{name}.q", y, inner, bias=False)
         net.linear(f"{name}.kv", memory, inner, bias=False, count=2)
     query, key = Tensor(inner, x.height), Tensor(inner, (memory or x).height)
-    scores = net.attention_product(f"{name}.scores", query, key, heads, outputs=key.height)
+    scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
     weights = net.softmax(f"{name}.softmax", scores)
-    y = net.attention_product(f"{name}.context", weights, key, heads, outputs=_WIDTH)
+    y = net.attention_matmul(f"{name}.context", weights, key, heads, outputs=_WIDTH)
     return net.add(f"{name}.add", x, net.linear(f"{name}.output", y, x.channels, bias=False))
 
 

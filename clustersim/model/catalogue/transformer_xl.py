@@ -13,12 +13,12 @@ _SHRINKING = 4  # of a word's features from cluster to cluster, in the large siz
 
 
 def transformer_xl(size: str) -> Callable[[], Model]:
-    """Return what builds `base` or `large`; a sample is 192 or 384 words, which see as many before them.
+    """Return a builder of `base` or `large`; a sample is 192 or 384 words, with as many cached words before them.
 
-    Words before are multiplied too, again in every sample. The last product is computed for the most frequent words
-    only: what is seldom asked for, the products of the rarer clusters, is left out, and so are its biases. Their
-    tables count, in whose gradients most of what base exchanges lies. Keys of positions are the same for all samples:
-    a table stands for their weights.
+    The cached words are multiplied again in every sample. The output head is computed only for the most frequent words.
+    The GEMMs of the rarer clusters, which are seldom needed, are left out, and so are their biases. Their tables count;
+    most of the gradients that `base` exchanges are in them. Keys of positions are the same for all samples: a table
+    represents their weights.
     """
 
     def build() -> Model:
@@ -39,9 +39,9 @@ def transformer_xl(size: str) -> Callable[[], Model]:
 
 
 def _embedding(net: Builder, features: int, tokens: int, is_shrinking: bool) -> Tensor:
-    """Look words up: in one table, or in one a cluster, whose rows are made as wide as all by a product.
+    """Look words up: in one table, or in one per cluster, whose rows are projected to full width by a GEMM.
 
-    Of the rarer clusters one word a sample stands for the few there are.
+    For the rarer clusters one word a sample represents the few there are.
     """
     if not is_shrinking:
         return net.embedding("word_emb", tokens, features, rows=[sum(_CLUSTERS)])
@@ -55,18 +55,18 @@ def _embedding(net: Builder, features: int, tokens: int, is_shrinking: bool) -> 
 
 
 def _block(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
-    """Attend to twice as many words by what they are and where they are, then feed forward; normalise after each."""
+    """Attend to twice as many words by content and by position, then feed forward; normalise after each."""
     features, tokens = x.channels, x.height
     seen = Tensor(features, 2 * tokens)
     net.linear(f"{name}.qkv", seen, 3 * features, bias=False)
     net.embedding(f"{name}.positions", 2 * tokens, features, rows=[features])
     query = Tensor(features, tokens)
-    content = net.attention_product(f"{name}.content", query, seen, heads, outputs=2 * tokens)
-    place = net.attention_product(f"{name}.place", query, seen, heads, outputs=2 * tokens)
+    content = net.attention_matmul(f"{name}.content", query, seen, heads, outputs=2 * tokens)
+    place = net.attention_matmul(f"{name}.place", query, seen, heads, outputs=2 * tokens)
     weights = net.dropout(
         f"{name}.drop_weights", net.softmax(f"{name}.softmax", net.add(f"{name}.sum", content, place))
     )
-    y = net.attention_product(f"{name}.context", weights, seen, heads, outputs=features // heads)
+    y = net.attention_matmul(f"{name}.context", weights, seen, heads, outputs=features // heads)
     y = net.dropout(f"{name}.attention.drop", net.linear(f"{name}.output", y, features, bias=False))
     x = net.layer_norm(f"{name}.attention.norm", net.add(f"{name}.attention.add", x, y))
     y = net.relu(f"{name}.relu", net.linear(f"{name}.in", x, 4 * features))

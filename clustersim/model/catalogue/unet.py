@@ -1,4 +1,4 @@
-"""U-Net (Ronneberger et al., 2015) as torchgpipe's benchmarks simplify it: 192 x 192 images, one channel out."""
+"""U-Net (Ronneberger et al., 2015) as simplified in torchgpipe's benchmarks: 192 x 192 images, one output channel."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _DEPTH = 5
 
 
 def unet(num_convs: int, channels: int) -> Callable[[], Model]:
-    """Return what builds U-Net (B, C): B convolutions a cell, C channels in the first of five, then twice as many each.
+    """Return a builder of U-Net (B, C): B convolutions a cell, C channels in the first of five, then doubling in each.
 
-    On the way back every cell reads what its twin on the way down wrote, beside what comes from below.
+    In the expanding path every cell reads the output of the cell of the same level in the contracting path, in addition
+    to the output of the level below.
     """
 
     def build() -> Model:
@@ -38,7 +39,7 @@ def unet(num_convs: int, channels: int) -> Callable[[], Model]:
 
 
 def _cell(net: Builder, name: str, x: Tensor, num_convs: int, hidden: int, out: int) -> Tensor:
-    """Convolve, drop, normalise each image and channel, and cut what is below zero, so many times."""
+    """Apply convolution, dropout, instance norm and ReLU `num_convs` times."""
     for number in range(num_convs):
         filters = out if number == num_convs - 1 else hidden
         x = net.conv(f"{name}.{number}.conv", x, filters, 3, pad=1, bias=False)

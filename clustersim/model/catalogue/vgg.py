@@ -13,7 +13,7 @@ _CONVOLUTIONS = {"A": (1, 1, 2, 2, 2), "B": (2, 2, 2, 2, 2), "D": (2, 2, 3, 3, 3
 
 
 def vgg(configuration: str) -> Callable[[], Model]:
-    """Return what builds a configuration of the paper's table 1: A (11 layers), B (13), D (16) or E (19)."""
+    """Return a builder of a configuration of the paper's table 1: A (11 layers), B (13), D (16) or E (19)."""
 
     def build() -> Model:
         blocks = _CONVOLUTIONS[configuration]

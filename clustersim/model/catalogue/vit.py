@@ -1,4 +1,4 @@
-"""Vision Transformers (Dosovitskiy et al., 2021; Zhai et al., 2022) as NVIDIA's Rosetta trains them on ImageNet."""
+"""Vision Transformers (Dosovitskiy et al., 2021; Zhai et al., 2022) in NVIDIA's Rosetta on ImageNet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clustersim.model.layer import Model
 
 _PIXELS, _CLASSES, _REPRESENTATION = 224, 1000, 768
 _SIZES = {"b-16": (12, 768, 12, 3072, 16), "g-14": (48, 1664, 16, 8192, 14)}
-"""Layers, features, heads, features in between, pixels a side of a patch."""
+"""Layers, features, heads, features of the feed-forward layers, pixels a side of a patch."""
 _SOURCE = (
     "NVIDIA/JAX-Toolbox, rosetta/rosetta/projects/vit, layers.py (commit 5c68edc4), configs/base.gin (ac4b8ea8) and "
     "G.gin (612dd032)"
@@ -17,9 +17,9 @@ _SOURCE = (
 
 
 def vit(size: str) -> Callable[[], Model]:
-    """Return what builds ViT-B/16 or ViT-G/14 with a class token and, before the classes, a layer of 768 with a tanh.
+    """Return a builder of ViT-B/16 or ViT-G/14 with a class token and, before the classes, a layer of 768 with a tanh.
 
-    Nothing is dropped of attention's weights; elsewhere dropout is as in BERT, and after the positions.
+    Attention weights have no dropout; otherwise dropout is as in BERT, and after the positions.
     """
 
     def build() -> Model:
@@ -40,11 +40,11 @@ def vit(size: str) -> Callable[[], Model]:
 
 
 def _block(net: Builder, name: str, x: Tensor, heads: int, hidden: int) -> Tensor:
-    """Normalise before each branch; query, key and value have matrices of their own, as in BERT."""
+    """Normalise before each branch; query, key and value have separate matrices, as in BERT."""
     y = net.linear(f"{name}.qkv", net.layer_norm(f"{name}.norm1", x), x.channels, count=3)
     each = Tensor(x.channels, y.height)
-    weights = net.softmax(f"{name}.softmax", net.attention_product(f"{name}.scores", each, each, heads, y.height))
-    y = net.attention_product(f"{name}.context", weights, each, heads, outputs=x.channels // heads)
+    weights = net.softmax(f"{name}.softmax", net.attention_matmul(f"{name}.scores", each, each, heads, y.height))
+    y = net.attention_matmul(f"{name}.context", weights, each, heads, outputs=x.channels // heads)
     y = net.dropout(f"{name}.attention.drop", net.linear(f"{name}.output", y, x.channels))
     x = net.add(f"{name}.attention.add", x, y)
     y = net.gelu(f"{name}.gelu", net.linear(f"{name}.in", net.layer_norm(f"{name}.norm2", x), hidden))

@@ -1,6 +1,6 @@
-"""The models that can be profiled, as torch runs them; layers are called as in `clustersim.model.catalogue`.
+"""Models that can be profiled, built in torch; layer names are those of `clustersim.model.catalogue`.
 
-A test holds the two together: names, parameters and FLOP of every layer.
+A test compares the two: names, parameters and FLOP of every layer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clustersim.profiling.models.squeezenet import squeezenet
 from clustersim.profiling.models.vgg import vgg
 from clustersim.profiling.net import Graph, Net
 
-__all__ = ["MODELS", "build_model", "canonical", "writer_of"]
+__all__ = ["MODELS", "build_model", "canonical", "model_writer"]
 
 MODELS: dict[str, Callable[[Net], None]] = {
     "alexnet": alexnet,
@@ -50,7 +50,7 @@ MODELS: dict[str, Callable[[Net], None]] = {
 
 
 def canonical(name: str) -> str:
-    """Return how the table spells a name: a hyphen before a digit makes no difference, as in the catalogue.
+    """Return the table's spelling of a name: a hyphen before a digit makes no difference, as in the catalogue.
 
     >>> canonical("resnet-50")
     'resnet50'
@@ -63,15 +63,15 @@ def _without_hyphens(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])-(?=\d)", "", name)
 
 
-def writer_of(name: str) -> Callable[[Net], None] | None:
-    """Return what writes a model of the table, or a GPT whose name gives its sizes; None where nobody does."""
+def model_writer(name: str) -> Callable[[Net], None] | None:
+    """Return the function that builds a model of the table, or a GPT whose name gives its sizes; otherwise None."""
     return MODELS.get(name) or any_gpt(name)
 
 
 def build_model(name: str) -> Graph:
-    """Return a model that somebody writes (`writer_of`), on torch's meta device."""
-    write = writer_of(name)
-    assert write is not None, f"{name} is asked for before it is known"
+    """Return a model of the table (`model_writer`), on torch's meta device."""
+    write = model_writer(name)
+    assert write is not None, f"there is no model {name}"
     net = Net()
     write(net)
     return net.graph()

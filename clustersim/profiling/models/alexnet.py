@@ -1,4 +1,4 @@
-"""AlexNet: two towers with local response normalisation as in Caffe, and the single tower of torchvision."""
+"""AlexNet: two towers with local response normalisation as in Caffe, and torchvision's single tower."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from clustersim.profiling.net import Net, Value
 
 
 def alexnet(net: Net) -> None:
-    """Write the single tower of 2014."""
+    """Build the single tower of 2014."""
     x = net.image(3, 224, 224)
     x = _conv(net, "1", x, 64, kernel=11, stride=4, pad=2)
     x = net.max_pool("pool1", x, 3, 2)
@@ -19,12 +19,12 @@ def alexnet(net: Net) -> None:
 
 
 def two_towers(net: Net) -> None:
-    """Write the network of 2012, which normalises before it pools."""
+    """Build the network of 2012, which normalises before it pools."""
     _towers(net, norm_first=True)
 
 
 def caffenet(net: Net) -> None:
-    """Write Caffe's reference network, which pools before it normalises."""
+    """Build Caffe's reference network, which pools before it normalises."""
     _towers(net, norm_first=False)
 
 
@@ -45,7 +45,7 @@ def _towers(net: Net, norm_first: bool) -> None:
 
 
 def classifier(net: Net, x: Value) -> None:
-    """End in three fully connected layers, as VGG does too."""
+    """End with three fully connected layers, as in VGG."""
     for number in ("6", "7"):
         x = net.relu(f"relu{number}", net.fully_connected(f"fc{number}", x, 4096))
         x = net.dropout(f"drop{number}", x)

@@ -1,4 +1,4 @@
-"""GoogLeNet, as Caffe has it."""
+"""GoogLeNet, in Caffe's version."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEAD_WEIGHT = 0.3
 
 
 def googlenet(auxiliary: bool) -> Callable[[Net], None]:
-    """Return what writes GoogLeNet, with or without the two heads that it is trained with."""
+    """Return a builder of GoogLeNet, with or without its two training heads."""
 
     def write(net: Net) -> None:
         x = net.image(3, 224, 224)

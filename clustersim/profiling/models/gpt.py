@@ -1,4 +1,4 @@
-"""GPT-2, and GPTs of any size: decoders whose embedding is also their last layer."""
+"""GPT-2, and GPTs of any size: decoders whose embedding is also their output head."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?")
 
 
 def any_gpt(name: str) -> Callable[[Net], None] | None:
-    """Return what writes a GPT whose name gives its sizes, as in the catalogue; None where it gives none.
+    """Return a builder of a GPT whose name gives its sizes, as in the catalogue; None for other names.
 
     `gpt-12x768x12-seq128` is GPT-2 small on 128 tokens: 12 layers of 768 features and 12 heads.
     """
@@ -27,7 +27,7 @@ def any_gpt(name: str) -> Callable[[Net], None] | None:
 
 
 def gpt2(layers: int, features: int, heads: int, tokens: int = _TOKENS, words: int = _WORDS) -> Callable[[Net], None]:
-    """Return what writes a GPT of so many layers, on so many tokens. Attention is torch's fused kernel."""
+    """Return a builder of a GPT of `layers` layers on `tokens` tokens. Attention is torch's fused kernel."""
 
     def write(net: Net) -> None:
         embedding = net.embedding("embedding", net.words(tokens), words, features, num_positions=tokens)

@@ -1,4 +1,4 @@
-"""Inception-v3 (Szegedy et al., 2016), as torchvision has it."""
+"""Inception-v3 (Szegedy et al., 2016), in torchvision's version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEAD_WEIGHT = 0.4
 
 
 def inception_v3(auxiliary: bool) -> Callable[[Net], None]:
-    """Return what writes Inception-v3, with or without the head that some recipes train it with."""
+    """Return a builder of Inception-v3, with or without the auxiliary head of some training recipes."""
 
     def write(net: Net) -> None:
         x = net.image(3, 299, 299)
@@ -84,7 +84,7 @@ def _shrink_to_8(net: Net, name: str, x: Value) -> Value:
 
 
 def _wide(net: Net, name: str, x: Value) -> Value:
-    """Figure 7: the row and the column stand beside each other."""
+    """Figure 7: the row and the column in parallel."""
     a = _conv(net, f"{name}.branch1x1", x, 320, 1)
     b = _conv(net, f"{name}.branch3x3_1", x, 384, 1)
     b = _both(net, f"{name}.branch3x3_2", b)

@@ -10,7 +10,7 @@ _WORDS, _TOKENS = 10_000, 35
 
 
 def lstm_lm(hidden: int, dropout: float) -> Callable[[Net], None]:
-    """Return what writes the model with so many units a layer, and the paper's dropout for that size."""
+    """Return a builder of the model with `hidden` units a layer, and the paper's dropout for that size."""
 
     def write(net: Net) -> None:
         x = net.dropout("drop0", net.embedding("embedding", net.words(_TOKENS), _WORDS, hidden), dropout)

@@ -6,7 +6,7 @@ from clustersim.profiling.net import Net, Value
 
 
 def nin(net: Net) -> None:
-    """Write the ImageNet network of the Caffe model zoo."""
+    """Build the ImageNet network of the Caffe model zoo."""
     x = net.image(3, 224, 224)
     x = _block(net, x, ("conv1", "cccp1", "cccp2"), (96, 96, 96), kernel=11, stride=4)
     x = net.max_pool("pool1", x, 3, 2, ceil=True)

@@ -1,4 +1,4 @@
-"""ResNet, with the stride in the 3x3 convolution as torchvision has it ("v1.5")."""
+"""ResNet, with the stride in the 3x3 convolution as in torchvision ("v1.5")."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST_BOTTLENECK = 50
 
 
 def resnet(depth: int) -> Callable[[Net], None]:
-    """Return what writes a ResNet of so many layers."""
+    """Return a builder of a ResNet of `depth` layers."""
     block = _bottleneck if depth >= _FIRST_BOTTLENECK else _basic
 
     def write(net: Net) -> None:

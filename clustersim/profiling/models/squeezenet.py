@@ -6,7 +6,7 @@ from clustersim.profiling.net import Net, Value
 
 
 def squeezenet(net: Net) -> None:
-    """Write SqueezeNet 1.0."""
+    """Build SqueezeNet 1.0."""
     x = net.image(3, 224, 224)
     x = net.relu("relu_conv1", net.conv("conv1", x, 96, kernel=7, stride=2))
     x = net.max_pool("pool1", x, 3, 2, ceil=True)

@@ -9,7 +9,7 @@ from clustersim.profiling.net import Net
 
 
 def vgg(*blocks: int) -> Callable[[Net], None]:
-    """Return what writes a VGG with so many convolutions in each block."""
+    """Return a builder of a VGG with these numbers of convolutions in each block."""
 
     def write(net: Net) -> None:
         x = net.image(3, 224, 224)

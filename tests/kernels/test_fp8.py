@@ -1,4 +1,4 @@
-"""Linear layers in 8 bits: what their products and casts take, and what they leave as it is."""
+"""Linear layers in FP8: times of their GEMMs and casts, and what stays in 16 bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.eight_bits import PEAK_SHARE
+from clustersim.kernels.fp8 import FP8_PEAK_RATIO
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.memory import activation_bytes, weight_copy_bytes
 from clustersim.model import load_model
@@ -37,7 +37,7 @@ def test_a_large_product_goes_by_its_peak_with_five_bytes_for_each_element_that_
         ("backward_weights_s", read, 1),
     ):
         launches = constants_of(gpu, "tensor").shape.launches("matmul") * gpu.launch_s
-        product_s = (getattr(wide, phase) - launches) / (gain * PEAK_SHARE)
+        product_s = (getattr(wide, phase) - launches) / (gain * FP8_PEAK_RATIO)
         casts_s = 5 * cast / rate + 2 * casts * gpu.launch_s
         assert getattr(narrow, phase) == pytest.approx(product_s + casts_s + launches, rel=1e-9)
 
@@ -65,9 +65,9 @@ def test_what_is_kept_is_kept_in_16_bits() -> None:
     assert weight_copy_bytes(model, "amp-fp8") == weight_copy_bytes(model, "amp-bf16")
 
 
-def test_it_is_told_what_8_bits_are_taken_to_reach_and_a_gpu_without_them_is_refused() -> None:
+def test_the_assumed_fp8_efficiency_is_reported_and_a_gpu_without_fp8_is_refused() -> None:
     model = one_layer()
     said = estimate_layers(model, load_gpu("h100"), 1, "amp-fp8").assumptions
-    assert any("Products in 8 bits are taken to reach" in sentence for sentence in said)
+    assert any("GEMMs in FP8 are assumed to reach" in sentence for sentence in said)
     with pytest.raises(InputError, match="does not compute in amp-fp8"):
         estimate_layers(model, load_gpu("a100"), 1, "amp-fp8")

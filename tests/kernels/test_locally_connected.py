@@ -1,4 +1,4 @@
-"""Products of local receptive fields: the FLOP of their layer, and denser the more neurons share a field."""
+"""GEMMs of local receptive fields: they have the FLOP of their layer, and are denser if more neurons share a field."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels.kernel_constants import constants_for
 from clustersim.kernels.kernel_model import PHASES
 from clustersim.kernels.layer_times import estimate_layers
-from clustersim.kernels.local_kernels import local_products, transposed_local_products
+from clustersim.kernels.locally_connected import locally_connected_gemms, transposed_locally_connected_gemms
 from clustersim.model.builder import Builder
 from clustersim.model.layer import Layer
 
 KEPLER = constants_for("kepler", "ordinary")
-MAKERS = {"locally-connected": local_products, "transposed-locally-connected": transposed_local_products}
+MAKERS = {
+    "locally-connected": locally_connected_gemms,
+    "transposed-locally-connected": transposed_locally_connected_gemms,
+}
 
 
 def layers(block: int = 4, side: int = 32) -> tuple[Layer, ...]:
     """A stack there and back, of positions half as high and wide as the image, of 8 maps."""
     net = Builder("local", "A stack")
     y = net.locally_connected("there", net.input(3, side, side), 8, kernel=6, stride=2, pad=2, block=block)
-    net.locally_connected_back("back", y, 3, kernel=6, stride=2, pad=2, block=block)
+    net.transposed_locally_connected("back", y, 3, kernel=6, stride=2, pad=2, block=block)
     return net.model().layers
 
 

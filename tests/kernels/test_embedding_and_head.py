@@ -1,4 +1,4 @@
-"""The first and the last product of a language model: FLOP and seconds in closed form, and what has neither."""
+"""Embedding and output head of a language model: FLOP and seconds in closed form, and models without either."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, estimate_layers
-from clustersim.kernels.programs.language_ends import with_head_in, with_products
+from clustersim.kernels.programs.embedding_and_head import with_head_precision, with_one_hot_embedding
 from clustersim.model.catalogue import load_model
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
@@ -37,7 +37,7 @@ def seconds(**compute: Any) -> dict[str, tuple[float, float]]:
 @pytest.mark.parametrize(("model", "rows"), [(GPT, WORDS + TOKENS), ("llama-2-7b", 32_000), ("bert-base", 31_036)])
 def test_a_product_multiplies_a_row_for_each_token_with_all_tables(model: str, rows: int) -> None:
     """2 T R F forward and as many for the tables; no gradient of one-hot rows."""
-    plain, product = load_model(model), with_products(load_model(model))
+    plain, product = load_model(model), with_one_hot_embedding(load_model(model))
     layer = next(each for each in product.layers if each.op == "embedding")
     features = layer.num_parameters // rows
     assert layer.num_parameters == rows * features
@@ -66,7 +66,7 @@ def test_it_takes_what_the_kernel_model_says_of_tf32() -> None:
     model, gpu = load_model(GPT), load_gpu("h100")
     plain, wide = (estimate_layers(model, gpu, 4, number, operator_s=0.0) for number in ("amp-bf16", "tf32"))
     head = next(number for number, layer in enumerate(model.layers) if layer.name == "head")
-    found = with_head_in("tf32", plain.layers, model, gpu, 4, "cudnn")
+    found = with_head_precision("tf32", plain.layers, model, gpu, 4, "cudnn")
     assert found[head] == wide.layers[head]
     assert found[:head] + found[head + 1 :] == plain.layers[:head] + plain.layers[head + 1 :]
 
@@ -77,8 +77,10 @@ def test_it_takes_what_the_kernel_model_says_of_tf32() -> None:
 def test_a_network_without_words_or_logits_is_refused(model: str, key: str, value: str) -> None:
     layers = load_model("resnet50").layers[:-2] if model == "autoencoder" else load_model(model).layers
     network = replace(load_model("resnet50"), name=model, layers=layers)
-    with pytest.raises(InputError, match=f"{key}: {value} is .* {model} has n"):
-        with_products(network) if key == "embedding" else with_head_in(value, (), network, load_gpu("h100"), 1, "cudnn")
+    with pytest.raises(InputError, match=f"{key}: {value} needs .* {model} has n"):
+        with_one_hot_embedding(network) if key == "embedding" else with_head_precision(
+            value, (), network, load_gpu("h100"), 1, "cudnn"
+        )
 
 
 @pytest.mark.parametrize(("key", "value"), [("embedding", "product"), ("head", "tf32"), ("casts", "te")])
@@ -104,5 +106,5 @@ def test_what_is_refused_stands_where_compute_does(tmp_path: Path) -> None:
     host = "topology: {kind: star, num_hosts: 1, gpu: v100, link: 10 Gbit/s}\nstrategy: {kind: all-reduce}\n"
     file = tmp_path / "here.yaml"
     file.write_text(f"model: resnet50\nnum_gpus: 1\nbatch: {{per_gpu: 8}}\n{host}compute: {{embedding: product}}\n")
-    with pytest.raises(InputError, match=r"here.yaml:6:10: compute: embedding: product is .* no embedding"):
+    with pytest.raises(InputError, match=r"here.yaml:6:10: compute: embedding: product needs a model"):
         load_scenario(file)

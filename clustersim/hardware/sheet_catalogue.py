@@ -1,4 +1,4 @@
-"""Finds and reads sheets: shipped ones by name, a user's own by path, each mistake with its place in the file."""
+"""Finds and reads sheets: shipped ones by name, a user's own by path; each mistake has its place in the file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from clustersim.reading import Limits, Node, explain, place_of, read_map
 from clustersim.registry import Registry
 
 _LIMITS = Limits(num_bytes=128 << 10, num_events=5_000, num_values=5_000)
-"""A sheet is a page long; anything larger is some other file."""
+"""A sheet is a page long; anything larger is another kind of file."""
 
 
-class Shelf(Mapping[str, str], Generic[Device]):
+class SheetCatalogue(Mapping[str, str], Generic[Device]):
     """The sheets of one kind: short names to titles; `load` gives the device itself.
 
-    `refers` names the values that are themselves names or paths of sheets, and the shelf they stand on.
+    `refers` names the values that are themselves names or paths of sheets, and their catalogue.
     """
 
     def __init__(
-        self, kind: str, schema: type[SheetFile[Device]], folder: Path, refers: Mapping[str, Shelf[Any]] | None = None
+        self,
+        kind: str,
+        schema: type[SheetFile[Device]],
+        folder: Path,
+        refers: Mapping[str, SheetCatalogue[Any]] | None = None,
     ):
         self.schema = schema
         self.refers = refers or {}
@@ -71,17 +75,17 @@ class Shelf(Mapping[str, str], Generic[Device]):
         return self._resolve(path, tree, cast(Device, device))
 
     def _resolve(self, path: Path, tree: Node, device: Device) -> Device:
-        """Check the sheets that this one names; a path among them counts from its own folder."""
+        """Check the sheets that this one refers to; a relative path is resolved from its own folder."""
         found: dict[str, str] = {}
         mistakes: list[Mistake] = []
-        for key, shelf in self.refers.items():
+        for key, catalogue in self.refers.items():
             name = getattr(device, key)
             if name is None:
                 continue
             found[key] = str(path.parent / name) if is_path(name) else name
             here = place_of((key, "value"), tree)
             try:
-                if not shelf.find(found[key]).is_file():
+                if not catalogue.find(found[key]).is_file():
                     message, allowed = f"there is no file '{found[key]}'", "a sheet's name or file"
                     mistakes.append(here.mistake(message, f"{key}.value", name, allowed))
             except InputError as error:
@@ -102,7 +106,7 @@ def is_path(name: str | Path) -> bool:
 
 @lru_cache(maxsize=256)
 def _read(schema: type[SheetFile[Any]], path: Path, mtime_ns: int, size: int) -> tuple[Node, Sheet]:
-    """Read a sheet; its time and size are here so that a file that has changed is read again."""
+    """Read a sheet; its time and size are arguments so that a changed file is read again."""
     tree, mistakes = read_map(path, "sheet", _LIMITS)
     if mistakes:
         raise InputError(in_order(mistakes))

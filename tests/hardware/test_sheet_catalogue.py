@@ -1,4 +1,4 @@
-"""A sheet of the user's own reads like a shipped one, and what is wrong with it is said with its place."""
+"""A user's own sheet is read like a shipped one, and mistakes in it have their place."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_tables_list_names_without_loading_sheets() -> None:
             LINK,
             "10 GB/s",
             "20 GB/s",
-            "mine.yaml:3:22: bytes_per_s.value: bytes_per_s (what messages reach) is more",
+            "mine.yaml:3:22: bytes_per_s.value: bytes_per_s (rate of messages) is more",
         ),
         (load_link, LINK, "name: mine", "name: My Link", "mine.yaml:1:7: name: expected text of the form ^[a-z0-9]+"),
         (load_link, LINK, "title: My own link", "title: ''", "title: expected text of at least 1 characters (got '')"),
@@ -192,7 +192,7 @@ def test_the_tables_list_names_without_loading_sheets() -> None:
             GPU,
             "launch_s",
             "staged_together_bytes_per_s: {value: 4 GB/s, source: s}\nlaunch_s",
-            "needs what one gets",
+            "needs staged_bytes_per_s",
         ),
         (load_cpu, CPU, "10 GB/s", "50 GB/s", "core_bytes_per_s (one core) is more than memory_bytes_per_s"),
         (load_transport, TRANSPORT, "0.9", "1.5", "efficiency.value: expected a number of at most 1 (got 1.5)"),
@@ -206,7 +206,7 @@ def test_a_mistake_in_a_sheet_names_its_file_key_and_place(load, text, old, new,
     assert all("mine.yaml" in each for each in said)
 
 
-def test_every_mistake_is_told_at_once_with_the_line_under_it(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together_with_their_lines(tmp_path: Path) -> None:
     said = mistakes(load_link, write(tmp_path, LINK.replace("1 us", "1 parsec").replace("10 GB/s", "10")))
     assert len(said) == 2
     assert said[1].endswith('latency_s: {value: 1 parsec, source: "assumed: a guess"}\n                       ^')
@@ -255,24 +255,24 @@ def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
     assert "this is a directory; name a file in it" in mistakes(load_link, tmp_path / "folder.yaml")[0]
 
 
-def test_a_transport_of_the_users_own_says_whose_choices_of_algorithm_it_makes(tmp_path: Path) -> None:
+def test_a_users_transport_names_the_library_of_its_algorithm_choices(tmp_path: Path) -> None:
     assert load_transport(write(tmp_path, TRANSPORT)).library == "nccl"
     assert load_transport("mpi").library == "mpi"
-    told = mistakes(load_transport, write(tmp_path, TRANSPORT.replace("library: nccl\n", "")))
-    assert len(told) == 1
-    assert "'mine' is no shipped transport; say whose choices of algorithm it makes" in told[0]
+    messages = mistakes(load_transport, write(tmp_path, TRANSPORT.replace("library: nccl\n", "")))
+    assert len(messages) == 1
+    assert "'mine' is not a shipped transport; give the library whose algorithm choices it makes" in messages[0]
 
 
-def test_every_shipped_transport_can_be_what_ones_own_is_like() -> None:
+def test_every_shipped_library_can_be_the_library_of_a_users_transport() -> None:
     libraries = {load_transport(name).library for name in TRANSPORTS}
     assert set(get_args(Library)) == libraries
     assert {name for name in TRANSPORTS if load_transport(name).library == name} == libraries
 
 
-def test_channels_are_of_gpus_and_a_library_in_host_memory_has_none(tmp_path: Path) -> None:
+def test_a_library_with_host_buffers_has_no_channels(tmp_path: Path) -> None:
     channels = "channels: {value: 8, source: s}\n"
     assert load_transport(write(tmp_path, TRANSPORT + channels)).channels == 8
     assert load_transport("nccl").channels is None
-    told = mistakes(load_transport, write(tmp_path, (TRANSPORT + channels).replace("value: gpu", "value: host")))
-    assert len(told) == 1
-    assert "channels are multiprocessors of GPUs, and buffers in host memory" in told[0]
+    messages = mistakes(load_transport, write(tmp_path, (TRANSPORT + channels).replace("value: gpu", "value: host")))
+    assert len(messages) == 1
+    assert "channels are multiprocessors of GPUs, but the host's processors exchange buffers" in messages[0]

@@ -1,14 +1,14 @@
-"""What the profiler refuses, and how it tells that memory has run out."""
+"""Errors of the profiler, and detection of out-of-memory errors."""
 
 from __future__ import annotations
 
 
 class ProfilingError(Exception):
-    """Something that the user can mend: an option, the device, a file; the message says how."""
+    """An error that the user can correct: an option, the device, a file; the message says how."""
 
 
 _SIGNS = ("out of memory", "can't allocate memory", "status_alloc_failed")
-"""What torch, the host's allocator, and cuBLAS, cuDNN and cuSPARSE say."""
+"""Error texts of torch, the host's allocator, and cuBLAS, cuDNN and cuSPARSE."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""What the families share beyond the catalogue's pieces: gated layers, grouped queries, experts, heads."""
+"""Blocks shared by the families in addition to the catalogue's: gated layers, grouped queries, experts, heads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OPS = {"swish": "silu"} | dict.fromkeys(_GELU, "gelu")
 
 
 def op_of(function: str) -> str:
-    """Return what a workload calls a function that a config names.
+    """Return the workload's name of a config's activation function.
 
     >>> op_of("gelu_new"), op_of("silu"), op_of("relu")
     ('gelu', 'silu', 'relu')
@@ -20,14 +20,14 @@ def op_of(function: str) -> str:
 
 
 class Net(Builder):
-    """The catalogue's builder, with the layers that newer transformers have."""
+    """The catalogue's builder, with the layers of newer transformers."""
 
     def activation(self, name: str, function: str, x: Tensor) -> Tensor:
-        """Apply a function to each element, called as a config calls it."""
+        """Apply a function to each element, by its name in the config."""
         return self._elementwise(name, op_of(function), x.elements, x)
 
     def tied_embedding(self, name: str, tokens: int, features: int) -> Tensor:
-        """Look tokens up in a table that belongs to another layer."""
+        """Look up tokens in a table that belongs to another layer."""
         return self._elementwise(name, "embedding", tokens, Tensor(features, tokens))
 
     def parameters(self, name: str, x: Tensor, num: int) -> Tensor:
@@ -47,7 +47,7 @@ class Grouped:
 
 
 def grouped_attention(net: Net, name: str, x: Tensor, sizes: Grouped) -> Tensor:
-    """Add attention of a decoder with turned positions and grouped queries (Ainslie et al., 2023), fused."""
+    """Add fused causal attention with rotary positions and grouped queries (Ainslie et al., 2023)."""
     query = net.linear(f"{name}.query", x, sizes.heads * sizes.width, bias=sizes.bias)
     both = net.linear(f"{name}.key_value", x, sizes.kv_heads * sizes.width, bias=sizes.bias, count=2)
     key = replace(both, channels=sizes.kv_heads * sizes.width)
@@ -59,16 +59,17 @@ def grouped_attention(net: Net, name: str, x: Tensor, sizes: Grouped) -> Tensor:
 def plain_attention(
     net: Net, name: str, query: Tensor, key: Tensor, heads: int, features: int, num_shifts: int = 0, bias: bool = False
 ) -> Tensor:
-    """Add what follows query, key and value, kernel by kernel as in the catalogue, back to so many features.
+    """Add unfused attention from query, key and value, kernel by kernel as in the catalogue, with a projection to
+    `features`.
 
     `num_shifts` learned numbers are added to the scores.
     """
     width = query.channels // heads
-    scores = net.attention_product(f"{name}.scores", query, key, heads, outputs=key.height)
+    scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
     if num_shifts:
         scores = net.parameters(f"{name}.shift", scores, num_shifts)
     weights = net.dropout(f"{name}.drop_weights", net.softmax(f"{name}.softmax", scores))
-    context = net.attention_product(f"{name}.context", weights, key, heads, outputs=width)
+    context = net.attention_matmul(f"{name}.context", weights, key, heads, outputs=width)
     return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features, bias=bias))
 
 
@@ -80,11 +81,11 @@ def feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias
 
 
 def gated_feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias: bool = False) -> Tensor:
-    """Add three linear layers: one gates another (Shazeer, 2020), the third comes back."""
+    """Add three linear layers: one gates another (Shazeer, 2020), the third projects back."""
     y = net.gate(f"{name}.gate", net.linear(f"{name}.in", x, width, bias=bias, count=2), op_of(function))
     return net.linear(f"{name}.out", y, x.channels, bias=bias)
 
 
 def token_head(net: Net, name: str, x: Tensor, outputs: int) -> None:
-    """End in a label for each token."""
+    """End with a label for each token."""
     net.loss("loss", net.linear(name, net.dropout(f"{name}.drop", x), outputs))

@@ -1,4 +1,4 @@
-"""Kernels that a process waits for, one by one."""
+"""Blocking launches: the process waits for each kernel."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload, estimate_layers
-from clustersim.kernels.programs.launches import WAITED_S, kernels_of, with_waits
+from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, kernels_of, with_launch_waits
 from clustersim.model import Workload, load_model
 
 A100, LLAMA = load_gpu("a100"), load_model("llama-2-7b")
@@ -50,17 +50,17 @@ def test_a_pass_takes_its_kernels_one_after_the_other_and_a_wait_for_each():
     waited = built(ComputeSpec(library="megatron", launch="blocking")).layers
     for alone, now in zip(bare, waited, strict=True):
         kernels = kernels_of(alone, "megatron")
-        assert now.forward_s == pytest.approx(alone.forward_s + kernels.forward * WAITED_S)
+        assert now.forward_s == pytest.approx(alone.forward_s + kernels.forward * LAUNCH_WAIT_S)
         both = kernels.backward_data + kernels.backward_weights
-        assert now.backward_s == pytest.approx(alone.backward_s + both * WAITED_S)
+        assert now.backward_s == pytest.approx(alone.backward_s + both * LAUNCH_WAIT_S)
 
 
-def test_waits_can_be_taken_off_again_and_leave_what_somebody_measured():
+def test_waits_can_be_removed_and_do_not_change_measured_times():
     layers = estimate_layers(GPT, A100, 4, "amp-bf16", library="megatron").layers
-    again = with_waits(with_waits(layers, "megatron"), "megatron", -1)
+    again = with_launch_waits(with_launch_waits(layers, "megatron"), "megatron", -1)
     assert [each.forward_s for each in again] == pytest.approx([each.forward_s for each in layers])
     measured = tuple(replace(each, provenance="measured") for each in layers)
-    assert with_waits(measured, "megatron") == measured
+    assert with_launch_waits(measured, "megatron") == measured
 
 
 def test_a_larger_batch_waits_no_longer():
@@ -82,7 +82,7 @@ def test_blocking_is_never_quicker_than_a_queue():
 
 
 def test_a_profile_has_times_of_a_queue():
-    with pytest.raises(ValueError, match="drop launch, or the profile"):
+    with pytest.raises(ValueError, match="drop launch, or profile"):
         ComputeSpec(profile="nin-xeon-2-50ghz", launch="blocking")
 
 
@@ -96,5 +96,5 @@ def test_bigscience_lost_what_waits_make_of_its_layers():
     block = [each for each in layers if each.layer.name.startswith("h.0.")]
     kernels = [kernels_of(each, "megatron") for each in block]
     computed_s = sum(2 * each.forward_s + each.backward_s for each in block) / 8
-    waited_s = WAITED_S * sum(2 * each.forward + each.backward_data + each.backward_weights for each in kernels)
+    waited_s = LAUNCH_WAIT_S * sum(2 * each.forward + each.backward_data + each.backward_weights for each in kernels)
     assert 0.0 < waited_s / (computed_s + waited_s) < 0.0634

@@ -1,14 +1,14 @@
-"""Kernels that a process waits for, one by one: each is issued when the one before is done (CUDA_LAUNCH_BLOCKING=1).
+"""Blocking launches: the process issues each kernel when the one before is done (CUDA_LAUNCH_BLOCKING=1).
 
 "Kernel launches are asynchronous ... by setting the CUDA_LAUNCH_BLOCKING environment variable to 1" they are not (CUDA
-C++ Programming Guide, "Asynchronous Concurrent Execution"). Between two kernels the GPU then waits until the process
-has heard of the end of one, and has issued the next. A pass of a layer takes
+C++ Programming Guide, "Asynchronous Concurrent Execution"). Between two kernels the GPU is then idle until the process
+has received the end of one and issued the next. A pass of a layer takes
 
-    sum over its kernels of (time of the kernel + `WAITED_S`)
+    sum over its kernels of (time of the kernel + `LAUNCH_WAIT_S`)
 
-where with a queue the process issues the next kernels meanwhile (`as_issued`). Kernels are counted in their source for
-`library: megatron` and its kin, as Megatron-DeepSpeed has them; of any other library one for each product and one for
-each other pass, as many as operators are issued.
+whereas with a queue the process issues the next kernels meanwhile (`as_issued`). Kernels are counted in the source code
+for `library: megatron` and its variants, as in Megatron-DeepSpeed. Any other library has one kernel per GEMM and one
+per other pass, as many as operators are issued.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from clustersim.model.layer import Layer, LayerTime
 
 Launch = Literal["queued", "blocking"]
 
-WAITED_S = 13e-6
-"""What a kernel takes longer where the process waits for it before it issues the next.
+LAUNCH_WAIT_S = 13e-6
+"""Additional time of a kernel where the process waits for it before it issues the next.
 
 PyTorch on an A100, sums of 4,096 x 4,096 numbers: 149 us each in the queue, 162 with a wait for each; of 512 x 512
 numbers 8 and 17 (flagos-ai/Torch-FL, pull request 27, 2026, its columns of CUDA's own kernels). Without a framework,
-launch and wait take 6.7 us beside a kernel of 2.9 on a V100 (Gray, *Getting Started with CUDA Graphs*, NVIDIA, 2019);
-PyTorch's process takes some 8 to issue an operator, of which the launch is a part."""
+launch and wait take 6.7 us in addition to a kernel of 2.9 on a V100 (Gray, *Getting Started with CUDA Graphs*, NVIDIA,
+2019); PyTorch's process takes some 8 to issue an operator, of which the launch is a part.
+"""
 
 COLLECTIVE_S = 89e-6
-"""How long PyTorch's process has to do for an all-reduce, while nothing is in the queue of its GPU.
+"""Time of PyTorch's process to issue an all-reduce, while the queue of its GPU is empty.
 
 "c10d time" of `torch.distributed.all_reduce` in PyTorch 2.4 (pytorch/pytorch, issue 138773, 2024), of all-gathers and
-reduce-scatters 131 and 122 us; with a profiler, so that it may be too long. Of 64 all-reduces joined in one group it
-was 45 us each, and 131 of one by itself (pull request 98793, 2023)."""
+reduce-scatters 131 and 122 us; measured with a profiler, so it may be too long. Of 64 all-reduces in one group it
+was 45 us each, and 131 for a single one (pull request 98793, 2023).
+"""
 
 
 class Kernels(NamedTuple):
-    """How many kernels the passes of a layer have."""
+    """Number of kernels in each pass of a layer."""
 
     forward: int
     backward_data: int
@@ -65,21 +67,24 @@ MEGATRON = {
 """Kernels of Megatron-DeepSpeed's layers (microsoft/Megatron-DeepSpeed, transformer.py of megatron/model, 1e3fc81d).
 
 Apex's norms: the gradient of the input, those of the parameters in two steps (csrc/layer_norm_cuda_kernel.cu). Rotary
-positions of queries and of keys each: cosines and sines and their casts, two products, a change of sign, two tensors
-put together twice and a sum; backward 7, and 8 that put queries, keys and values together again, each into zeros
-(`split_tensor`; rotary_pos_embedding.py, commit 9de30d88). A gate: silu and a product, backward two products, silu's
-gradient and both put together. The loss: its maximum, differences, the words that a GPU has, their scores, exp, sum,
-logarithm and share, and the mean by a mask (core/tensor_parallel/cross_entropy.py; `CrossEntropy` in gpt_model.py)."""
+positions of queries and of keys each: cosines and sines and their casts, two products, a negation, two
+concatenations of two tensors and a sum; backward 7, and 8 that concatenate queries, keys and values again, each into
+zeros (`split_tensor`; rotary_pos_embedding.py, commit 9de30d88). A gate: silu and a product, backward two products,
+silu's gradient and the concatenation of both. The loss: its maximum, differences, the words of a GPU's shard, their
+scores, exp, sum, logarithm and division, and the mean by a mask (core/tensor_parallel/cross_entropy.py; `CrossEntropy`
+in gpt_model.py).
+"""
 
 _FUSED_SCORES, _FUSED_CONTEXT = Kernels(4, 1, 1), Kernels(2, 1, 0)
-"""Kernels of FlashAttention-2 there: queries, keys and values are copied, the sequences' bounds written, and what is
-mixed copied back; with a single sequence three of these copies are none. Backward three."""
+"""Kernels of FlashAttention-2 there: queries, keys and values are copied, the sequence bounds written, and the
+output copied back; with a single sequence three of these copies are omitted. Backward three.
+"""
 
 
 def kernels_of(time: LayerTime, library: str, drops: bool = False) -> Kernels:
-    """Return how many kernels a layer has; of a library that was not counted one for each pass that takes time.
+    """Return the number of kernels of a layer; for libraries that were not counted, one for each pass that takes time.
 
-    `drops` says that residual sums have a dropout in them (`residual_dropout`).
+    `drops` says that residual sums include a dropout (`residual_dropout`).
     """
     layer = time.layer
     if not library.startswith("megatron") or layer.op not in MEGATRON:
@@ -94,26 +99,26 @@ def kernels_of(time: LayerTime, library: str, drops: bool = False) -> Kernels:
 
 
 def _sums_bias(layer: Layer) -> bool:
-    """Say whether a product has biases, whose gradient is summed by a kernel of its own; none without a shape."""
+    """Say whether a GEMM has biases, whose gradient is summed by a separate kernel; False without a shape."""
     if layer.op != "fully-connected" or not layer.num_parameters or not layer.shape:
         return False
     return layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * layer.shape.get("count", 1)
 
 
 def num_tensors(layer: Layer) -> int:
-    """Return how many tensors hold the parameters of a layer: weights, and biases beside them.
+    """Return how many tensors hold the parameters of a layer: weights, and biases.
 
-    What is one product is one tensor, as Megatron has queries, keys and values, or both factors of a gate.
+    One GEMM is one tensor, as in Megatron for queries, keys and values, or for both factors of a gate.
     """
     if not layer.num_parameters:
         return 0
     return 2 if layer.op in ("batch-norm", "group-norm", "layer-norm") or _sums_bias(layer) else 1
 
 
-def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:
-    """Return layer times with what the process waits for each kernel, or with a `sign` of -1 without it again.
+def with_launch_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:
+    """Return layer times including the process's wait for each kernel, or, with a `sign` of -1, without it again.
 
-    Measured times stay: they are of whoever measured them.
+    Measured times do not change: they are taken as measured.
     """
     drops = drops_in_sums((each.layer for each in layers), library)
     return tuple(
@@ -122,7 +127,7 @@ def with_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tupl
 
 
 def _with_wait(time: LayerTime, library: str, drops: bool, sign: int) -> LayerTime:
-    each_s, kernels = sign * WAITED_S, kernels_of(time, library, drops)
+    each_s, kernels = sign * LAUNCH_WAIT_S, kernels_of(time, library, drops)
     return LayerTime(
         time.layer,
         time.forward_s + each_s * kernels.forward,

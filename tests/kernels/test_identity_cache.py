@@ -1,10 +1,10 @@
-"""What is worked out of a model is known, for as long as that is the same object and not too much else is asked."""
+"""Results are cached as long as the model is the same object and the cache is not full."""
 
 from __future__ import annotations
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.memo import once
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model import load_model
 from clustersim.model.casts import Casts
 
@@ -12,7 +12,7 @@ from clustersim.model.casts import Casts
 def test_the_oldest_goes_first_and_equal_numbers_of_another_kind_are_others():
     asked: list[object] = []
 
-    @once(2)
+    @cached_by_identity(2)
     def noted(what: object, *, share: float = 1.0) -> object:
         asked.append(what)
         return what
@@ -30,9 +30,9 @@ def test_another_object_with_the_same_layers_is_estimated_for_itself():
     assert estimate_layers(model, gpu, 32, "fp32") is known
     assert estimate_layers(model, gpu, 33, "fp32") != known
     assert estimate_layers(model, load_gpu("k80"), 32, "fp32") != known
-    twin = type(model)(model.name, model.title, model.layers)
-    assert estimate_layers(twin, gpu, 32, "fp32") is not known
-    assert estimate_layers(twin, gpu, 32, "fp32").layers == known.layers
+    equal = type(model)(model.name, model.title, model.layers)
+    assert estimate_layers(equal, gpu, 32, "fp32") is not known
+    assert estimate_layers(equal, gpu, 32, "fp32").layers == known.layers
 
 
 def test_tuples_are_the_same_where_what_they_hold_is():

@@ -1,8 +1,8 @@
-"""Layer times at batches that nobody measured, from those that somebody did.
+"""Layer times at batch sizes that were not measured, interpolated from those that were.
 
-Kernels step: a batch fills the multiprocessors in waves, below one wave a larger batch costs nothing, and a
-launch costs the same at any batch. The kernel model knows waves and launches, so it says how far a batch has
-come from one measured neighbour to the next; the measured times say where that leads.
+Kernel times grow in steps: a batch fills the multiprocessors in waves, below one wave a larger batch costs nothing, and
+a launch costs the same at any batch. The kernel model has waves and launches, so it gives the position of a batch size
+between two measured ones. The measured times give the values at both ends.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from clustersim.kernels.layer_times import estimate_layers
 from clustersim.model.layer import LayerTime, Model
 
 
-class BatchCurve:
-    """What the kernel model says about a model's layers at one batch beside other ones."""
+class BatchInterpolation:
+    """Interpolates measured layer times of a model to one batch size, along the curve of the kernel model."""
 
     def __init__(self, model: Model, gpu: Gpu, precision: str, batch: int):
         self.model, self.gpu, self.precision, self.batch = model, gpu, precision, batch
-        self._known: dict[int, tuple[LayerTime, ...]] = {}
+        self._estimates: dict[int, tuple[LayerTime, ...]] = {}
 
     def seconds(self, index: int, phase: int, batches: Sequence[int], measured_s: Sequence[float]) -> float:
         """Return a layer's seconds of a phase (0 forward, 1 data, 2 weights), given those at ascending batches.
 
-        A measured batch takes what was measured. Between two, with e the kernel model's time of the phase,
-        t = t_lo + (t_hi - t_lo) (e - e_lo) / (e_hi - e_lo), so between the two; by the batch instead of e where
-        the model does not grow. Beyond them t = t_near e / e_near.
+        A measured batch takes the measured time. Between two, with e the kernel model's time of the phase,
+        t = t_lo + (t_hi - t_lo) (e - e_lo) / (e_hi - e_lo), so the result lies between the two. Where the model's time
+        does not grow, the batch size takes the place of e. Outside the measured range t = t_near e / e_near.
         """
         at = bisect_left(batches, self.batch)
         if at < len(batches) and batches[at] == self.batch:
@@ -49,11 +49,11 @@ class BatchCurve:
         return self._model_s(index, phase, self.batch) / near_s if near_s > 0 else self.batch / near
 
     def _model_s(self, index: int, phase: int, batch: int) -> float:
-        if batch not in self._known:
-            self._known[batch] = self._estimate(batch)
-        layer = self._known[batch][index]
+        if batch not in self._estimates:
+            self._estimates[batch] = self._estimate(batch)
+        layer = self._estimates[batch][index]
         return (layer.forward_s, layer.backward_data_s, layer.backward_weights_s)[phase]
 
     def _estimate(self, batch: int) -> tuple[LayerTime, ...]:
-        """Return the model's times of kernels alone, as a profile has them: without waiting for their issue."""
+        """Return the estimated times of kernels alone, as a profile has them: without waiting for their launch."""
         return estimate_layers(self.model, self.gpu, batch, self.precision, operator_s=0.0).layers
