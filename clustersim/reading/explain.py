@@ -198,7 +198,7 @@ def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
     key = mistake.named_by if mistake.line is not None else mistake.key if mistake.file is None else None
     keys = key.split(".") if key else []
     full: Path = (*path, *(int(key) if key.isdecimal() else key for key in keys))
-    told = place_of(full, root).told(mistake, dotted(full) or None)
+    told = place_of(full, root).located(mistake, dotted(full) or None)
     is_elsewhere = mistake.line is not None or told.got is not None
     return Problem(full, told if is_elsewhere else replace(told, got=_got(full, root)))
 

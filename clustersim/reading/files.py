@@ -113,7 +113,7 @@ def named_by(node: Node, key: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError([node.place.told(mistake, key) for mistake in error.mistakes]) from None
+        raise InputError([node.place.located(mistake, key) for mistake in error.mistakes]) from None
 
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")

@@ -54,8 +54,8 @@ class Place:
             shown = "".join(char if char.isprintable() else " " for char in self.source_line[:_SHOWN_COLUMNS])
         return Mistake(message, key, self.file, self.line, self.column, got, allowed, shown)
 
-    def told(self, mistake: Mistake, key: str | None) -> Mistake:
-        """Return a mistake as one that was made here; one with a line of its own also says that this names its file."""
+    def located(self, mistake: Mistake, key: str | None) -> Mistake:
+        """Return a mistake placed here; one with its own line also says that this place names its file."""
         if mistake.line is not None:
             if self.line is None or mistake.file == self.file:
                 return replace(mistake, named_by=mistake.named_by or key)

@@ -182,7 +182,9 @@ def test_as_many_failures_come_as_are_expected_at_least(shape: float) -> None:
 
 def test_a_training_that_cannot_end_is_told() -> None:
     kinds = [("gpu", lifetime("1 h"), 3600)]
-    with pytest.raises(SimulationError, match=r"something fails every 1.00 s on average, and a restart takes 5.00 min"):
+    with pytest.raises(
+        SimulationError, match=r"a failure every 1.00 s on average, and a restart takes 5.00 min"
+    ):
         best_interval(3600.0, 1.0, 60.0, 300.0, kinds, lambda run: stream(1, "search", run))
     assert expected_s(3600.0, 1000.0, 60.0, 300.0, 1.0) == math.inf
     with pytest.raises(SimulationError, match="the training does not end"):
@@ -195,11 +197,11 @@ GOOD: dict[str, Any] = {"gpu": {"mtbf": "1000 h"}, "checkpoint": {"write": "1 mi
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"gpu": None}, "what fails. Give gpu or host"),
+        ({"gpu": None}, "give gpu or host"),
         ({"gpu": {"mtbf": "-3 h"}}, "must not be negative"),
         ({"gpu": {"mtbf": 0}}, "greater than 0"),
         ({"gpu": {"mtbf": "1 h", "shape": 0}}, "greater than or equal to 0.1"),
-        ({"checkpoint": {}}, "Give one of write, rate, host .got none of them"),
+        ({"checkpoint": {}}, "give one of write, rate and host, for the time of a checkpoint .got none of them"),
         ({"checkpoint": {"write": "1 s", "rate": "1 GB/s"}}, "got write and rate"),
         ({"checkpoint": {"write": "1 s", "every": "often"}}, "'young', 'daly' or 'best'"),
         ({"checkpoint": {"write": "1 s", "every": 0}}, "greater than 0"),

@@ -110,7 +110,7 @@ def test_every_wrong_element_of_an_axis_is_told_once(mistakes: Mistakes) -> None
 @pytest.mark.parametrize(
     ("added", "key", "words"),
     [
-        ("num_gpus: []", "num_gpus", "an empty list; give at least one value"),
+        ("num_gpus: []", "num_gpus", "the list is empty; give at least one value"),
         ("num_gpus: [2, 4, 2]", "num_gpus", "2 is listed twice; keep one"),
         ("name: [a, b]", "name", "expected text (got a list)"),
         ("placement: [blok]", "placement", "did you mean 'block'?"),

@@ -142,7 +142,7 @@ def test_a_shipped_scenario_can_be_extended(tmp_path: Path) -> None:
         ("nowhere.yaml", "there is no file 'nowhere.yaml'"),
         ("child.yaml", "a scenario cannot extend itself (child.yaml -> child.yaml)"),
         ("other.yaml", "a scenario cannot extend itself (child.yaml -> other.yaml -> child.yaml)"),
-        ("3", "expected a scenario's name or file (got 3)"),
+        ("3", "expected the name or the file of a scenario (got 3)"),
     ],
 )
 def test_extending_what_cannot_be_is_told_at_its_line(tmp_path: Path, extends: str, words: str) -> None:
@@ -155,7 +155,7 @@ def test_extending_what_cannot_be_is_told_at_its_line(tmp_path: Path, extends: s
 
 def test_doubling_includes_are_refused(small: str, tmp_path: Path) -> None:
     texts = {f"f{n}": f"extends: [f{n - 1}.yaml, f{n - 1}.yaml]\n" for n in range(1, 20)}
-    assert "more than 50 files" in refused(written(tmp_path, f0=small, **texts)).message
+    assert "at most 50 files" in refused(written(tmp_path, f0=small, **texts)).message
 
 
 def test_paths_are_seen_from_the_file_they_stand_in(

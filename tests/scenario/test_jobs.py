@@ -70,7 +70,7 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
             "jobs: 2\nnum_gpus: 3\nstrategy: {kind: async, servers: {on: own-hosts, num: 2}}",
             "strategy.servers.num",
             55,
-            "need as many beside those of the workers, and the cluster 'star' of 8 hosts has 0 left",
+            "need as many hosts without workers, and the cluster 'star' of 8 hosts has 0 left",
         ),
         (
             "jobs: [{}, {strategy: {kind: async, servers: {on: own-hosts}}}]\nnum_gpus: 4",
@@ -89,14 +89,14 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
         ("jobs: [{}, {model: nim}]", "jobs.1.model", 20, "did you mean 'nin'?"),
         ("jobs: [{}, {topology: titan}]", "jobs.1.topology", 13, "jobs on one cluster share 'topology'"),
         ("jobs: [{}, {seed: 3}]", "jobs.1.seed", 13, "jobs on one cluster share 'seed'"),
-        ("jobs: [{jobs: 2}]", "jobs.0.jobs", 9, "share 'jobs', or only the first has it; give it above"),
+        ("jobs: [{jobs: 2}]", "jobs.0.jobs", 9, "share 'jobs', or only the first has it; give it at the top level"),
         ("jobs: [{}, {batch: {global: 9}}]", "jobs.1.batch.global", 29, "9 does not divide over 4 GPUs"),
         ("jobs: [{}, {strategy: {kind: all-reduce, algorithm: rng}}]", "jobs.1.strategy.algorithm", 53, "'ring'?"),
         (
             "jobs: [{}, {stragglers: [{kind: constant, factor: 2, of: [4]}]}]",
             "jobs.1.stragglers.0.of",
             58,
-            "there is no 4 among 4 GPUs",
+            "the job has 4 GPUs, with ranks 0 to 3 (got 4)",
         ),
         (
             "jobs: [{}, {stragglers: [{kind: constant, factor: 2, of: {hosts: [4]}}]}]",
@@ -113,7 +113,7 @@ def test_a_mistake_in_a_job_is_told_where_it_stands(told: Told, added: str, key:
 def test_trouble_on_links_is_the_first_jobs_to_tell(mistakes: Mistakes, load: Load) -> None:
     trouble = "{kind: link-slow-downs, factor: 2, every: 1 s, lasts: 1 ms}"
     (mistake,) = mistakes(f"jobs: [{{}}, {{stragglers: [{trouble}]}}]")
-    assert "only the scenario or its first job can tell" in mistake.message
+    assert "only the scenario or its first job can have stragglers on links" in mistake.message
     assert mistake.key == "jobs.1.stragglers"
     assert load(f"stragglers: [{trouble}]\njobs: [{{}}, {{model: nin}}]").points()
 

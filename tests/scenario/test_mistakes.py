@@ -74,7 +74,7 @@ def needed(batch: int) -> str:
             "num_gpus: 8\nstrategy: {kind: async, servers: {on: own-hosts}}",
             "strategy.servers.on",
             39,
-            "1 servers on hosts of their own need as many beside those of the workers",
+            "1 servers on own hosts need as many hosts without workers",
         ),
         (
             "batch: {per_gpu: 8000}",
@@ -84,7 +84,7 @@ def needed(batch: int) -> str:
             "244 MB + activations ",
         ),
         ("batch: {global: 32000}", "batch.global", 17, f"and this needs {needed(8000)}: weights"),
-        ("model: gpt2-xl", "model", 8, "; even one sample a GPU takes "),
+        ("model: gpt2-xl", "model", 8, "; even one sample per GPU takes "),
         (
             "compression: {kind: top-k, density: 1}\nnum_gpus: 8\nmodel: vgg19\nbatch: {per_gpu: 50}",
             "batch.per_gpu",
@@ -95,19 +95,19 @@ def needed(batch: int) -> str:
             "failures: {gpu: {mtbf: 1 h}, checkpoint: {write: 1 s}, length: 100000 h}",
             "failures.length",
             64,
-            "in 100000 h of training at least 400,000 failures come, and at most 200,000 are simulated",
+            "in 100000 h of training at least 400,000 failures are expected, and at most 200,000 are simulated",
         ),
         (
             "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}",
             "failures.gpu",
             17,
-            "in 720 h of training at least 10,368,000 failures come",
+            "in 720 h of training at least 10,368,000 failures are expected",
         ),
         (
             "failures: {gpu: {mtbf: 1 h}, host: {mtbf: 100 h}, checkpoint: {write: 1 h}, restart: 2 h}",
             "failures.gpu.mtbf",
             24,
-            "the training does not end: something fails every 14.9 min on average, and a restart takes 3.00 h",
+            "the training does not end: there is a failure every 14.9 min on average, and a restart takes 3.00 h",
         ),
         ("batch: 32", "batch", 8, "expected a map of 'key: value' (got 32)"),
         ("batch: {}", "batch", 8, "expected one of per_gpu, global (got none of them)"),
@@ -123,7 +123,12 @@ def needed(batch: int) -> str:
         ("topology: {num_hosts: 4}", "topology.kind", 1, "this key is missing: which topology is meant (known: "),
         ("topology: {kind: toru, dims: [2]}", "topology.kind", 18, "did you mean 'torus'?"),
         ("topology: {kind: star, num_hosts: 4}", "topology.link", 1, "this key is missing: every link"),
-        ("topology: {kind: star, num_hosts: 4, link: 1 Gbit/s}", "topology", 11, "which GPU does this cluster have?"),
+        (
+            "topology: {kind: star, num_hosts: 4, link: 1 Gbit/s}",
+            "topology",
+            11,
+            "the cluster does not name its GPU; give topology.gpu",
+        ),
         ("topology: {kind: star, num_hosts: 4, link: 10 Gb/s, gpu: k80}", "topology.link", 44, "write Gbit/s or GB/s"),
         (
             "topology: {kind: star, num_hosts: 4, link: 1 B/s, hop: 3, gpu: k80}",
@@ -281,7 +286,12 @@ def needed(batch: int) -> str:
             39,
             "a list of at least 1 (got an empty list)",
         ),
-        ("stragglers: [{kind: gamma, cv: 1, of: [4]}]", "stragglers.0.of", 39, "there is no 4 among 4 GPUs"),
+        (
+            "stragglers: [{kind: gamma, cv: 1, of: [4]}]",
+            "stragglers.0.of",
+            39,
+            "the job has 4 GPUs, with ranks 0 to 3 (got 4)",
+        ),
         ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of.hosts", 47, "the job is on 4 hosts"),
         ("stragglers: [{kind: gamma, cv: 1, of: {host: [1]}}]", "stragglers.0.of.host", 40, "did you mean 'hosts'?"),
         ("stragglers: [{kind: lognormal}]", "stragglers.0", 14, "a lognormal needs one of 'cv' and 'sigma'"),
@@ -305,10 +315,10 @@ def needed(batch: int) -> str:
         ),
         ("stragglers: [{kind: gamma, cv: -0.1}]", "stragglers.0.cv", 32, "expected a number above 0 (got -0.1)"),
         ("stragglers: [{kind: trace, file: gone.csv}]", "stragglers.0.file", 34, "'gone.csv' cannot be read: No such"),
-        ("epochs: 3", "epochs", 9, "Give dataset_size as well"),
+        ("epochs: 3", "epochs", 9, "(got epochs: 3); give dataset_size"),
         ("epochs: 0\ndataset_size: 10", "epochs", 9, "expected a number above 0 (got 0)"),
-        ("baseline: {hours: 3, source: x}", "baseline.hours", 19, "where epochs and dataset_size say how long"),
-        ("baseline: {samples_per_s: 3}", "baseline.source", 1, "this key is missing: where the figure stands"),
+        ("baseline: {hours: 3, source: x}", "baseline.hours", 19, "give epochs and dataset_size"),
+        ("baseline: {samples_per_s: 3}", "baseline.source", 1, "this key is missing: source of the figure"),
         ("baseline: {source: x}", "baseline", 11, "expected one of hours, samples_per_s (got none of them)"),
         ("published: [{num_gpus: 2, source: x}]", "published.0", 13, "(got none of them)"),
         ("published: [{num_gpus: 2, hours: 2, speedup: 2, source: x}]", "published.0", 13, "(got hours and speedup)"),
@@ -342,8 +352,8 @@ def test_a_trace_with_text_in_it_is_told_with_its_own_lines_and_the_scenarios(
 @pytest.mark.parametrize(
     ("knobs", "key", "column", "words"),
     [
-        ("", "stragglers.0.file", 34, "which column has the times? Give 'column' (there are rank, seconds)"),
-        (", column: secs", "stragglers.0.column", 56, "there is no column 'secs' (there are rank, seconds)"),
+        ("", "stragglers.0.file", 34, "the trace has several columns; give 'column', one of rank, seconds"),
+        (", column: secs", "stragglers.0.column", 56, "the trace has no column 'secs' (known: rank, seconds)"),
     ],
 )
 def test_a_column_that_a_trace_has_not_is_told_with_the_line_of_its_names_and_that_of_the_scenario(

@@ -71,8 +71,8 @@ def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> 
     message = told(model="megatron-175b", parallelism={"tensor": 8})
     least = "{recompute: full, micro_batches: 64, offload: optimizer+activations}"
     assert f"; even parallelism {least} takes " in message
-    command = "`clustersim plan SCENARIO --gpus 8` goes through all layouts"
-    assert message.endswith(f"; {command} (of a sweep, with one point given by --set)")
+    command = "`clustersim plan SCENARIO --gpus 8` compares all layouts"
+    assert message.endswith(f"; {command} (for a sweep, select one point with --set)")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_a_plan_would_refuse_is_not_told_of_plans(changes: dict[str, Any]) 
 
 def test_copies_that_do_not_fit_are_told_of_smaller_micro_batches_and_of_plans() -> None:
     message = told(batch={"per_gpu": 64})
-    assert "`clustersim plan` finds how to lay it over several GPUs so that it fits" in message
+    assert "`clustersim plan` finds how to split it over several GPUs so that it fits" in message
     assert "; it fits with parallelism {sharding: zero-2, micro_batches: 16}, which takes " in message
     with_it = {"sharding": "zero-2", "micro_batches": 16}
     load_scenario({**SCENARIO, "batch": {"per_gpu": 64}, "parallelism": with_it}).points()

@@ -14,17 +14,17 @@ from pydantic import ValidationError
 
 from clustersim.seeding import stream
 from clustersim.stragglers import STRAGGLERS, Constant, Pace, Pauses, SlowPeriods, factors, paces
-from clustersim.stragglers.timeline import Alternating, Given, Regular, Timeline
+from clustersim.stragglers.intervals import GivenIntervals, PeriodicIntervals, RandomIntervals, SlowIntervals
 
 ONE_HOST = np.zeros(4, dtype=np.int64)
 TWO_HOSTS = np.array([5, 5, 2, 2])
 
 
-def timelines() -> dict[str, Timeline]:
+def intervals() -> dict[str, SlowIntervals]:
     return {
-        "given": Given([1.0, 2.5, 40.0], 1.2),
-        "regular": Regular(0.7, 0.1, 0.33),
-        "alternating": Alternating(stream(1, "test"), 0.8, 0.3),
+        "given": GivenIntervals([1.0, 2.5, 40.0], 1.2),
+        "regular": PeriodicIntervals(0.7, 0.1, 0.33),
+        "alternating": RandomIntervals(stream(1, "test"), 0.8, 0.3),
     }
 
 
@@ -41,45 +41,45 @@ def known(every: list[Pace] | None) -> list[Pace]:
     return every
 
 
-@pytest.mark.parametrize("name", timelines())
+@pytest.mark.parametrize("name", intervals())
 @given(start_s=st.floats(0, 60), span_s=st.floats(0, 20))
 def test_edges_are_where_the_state_changes(name: str, start_s: float, span_s: float) -> None:
-    timeline = timelines()[name]
-    edges = timeline.edges(start_s, start_s + span_s)
+    each = intervals()[name]
+    edges = each.edges(start_s, start_s + span_s)
     assert ((edges > start_s) & (edges <= start_s + span_s)).all()
     ends = np.concatenate([[start_s], edges, [start_s + span_s]])
     middles = (ends[:-1] + ends[1:]) / 2
-    states = timeline.is_slow(middles)
+    states = each.is_slow(middles)
     wide = np.diff(ends) > 1e-9
     assert (np.diff(states[wide].astype(int)) != 0).all()
     if len(edges):
-        assert timeline.next_edge(start_s) == edges[0]
+        assert each.next_edge(start_s) == edges[0]
     else:
-        assert timeline.next_edge(start_s) > start_s + span_s
+        assert each.next_edge(start_s) > start_s + span_s
 
 
 def test_given_spells_that_overlap_are_one() -> None:
-    assert Given([3.0, 1.0, 2.0], 1.5).edges(0.0, 9.0).tolist() == [1.0, 4.5]
+    assert GivenIntervals([3.0, 1.0, 2.0], 1.5).edges(0.0, 9.0).tolist() == [1.0, 4.5]
 
 
 @pytest.mark.parametrize(("every_s", "lasts_s"), [(10.0, 2.0), (1.0, 0.7)])
 def test_random_spells_have_the_lengths_that_were_asked_for(every_s: float, lasts_s: float) -> None:
-    timeline = Alternating(stream(3, "test"), every_s - lasts_s, lasts_s)
-    edges = timeline.edges(0.0, 20_000 * every_s)
+    each = RandomIntervals(stream(3, "test"), every_s - lasts_s, lasts_s)
+    edges = each.edges(0.0, 20_000 * every_s)
     lengths = np.diff(edges)
-    slow = timeline.is_slow((edges[:-1] + edges[1:]) / 2)
+    slow = each.is_slow((edges[:-1] + edges[1:]) / 2)
     assert lengths[slow].mean() == pytest.approx(lasts_s, rel=0.04)
     assert lengths[~slow].mean() == pytest.approx(every_s - lasts_s, rel=0.04)
     assert lengths[slow].std() == pytest.approx(lasts_s, rel=0.06)  # as exponential lengths have it
 
 
 def test_a_run_begins_in_a_spell_as_often_as_any_time_is_in_one() -> None:
-    begins = [Alternating(stream(seed, "test"), 7.0, 3.0).is_slow(np.array([0.0]))[0] for seed in range(2000)]
+    begins = [RandomIntervals(stream(seed, "test"), 7.0, 3.0).is_slow(np.array([0.0]))[0] for seed in range(2000)]
     assert np.mean(begins) == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / 2000))
 
 
 def test_looking_far_ahead_moves_no_random_spell() -> None:
-    near, far = (Alternating(stream(3, "test"), 1.0, 0.5) for _ in range(2))
+    near, far = (RandomIntervals(stream(3, "test"), 1.0, 0.5) for _ in range(2))
     far.edges(0.0, 5000.0)
     steps = [near.edges(float(t), float(t + 1)) for t in range(500)]
     assert np.array_equal(np.concatenate(steps), far.edges(0.0, 500.0))
@@ -87,7 +87,7 @@ def test_looking_far_ahead_moves_no_random_spell() -> None:
 
 def test_work_without_spells_ends_when_it_has_been_done() -> None:
     assert Pace([]).end_s(0.1, 0.2) == 0.1 + 0.2
-    assert Pace([(Given([50.0], 1.0), 0.0)]).end_s(0.1, 0.2) == 0.1 + 0.2
+    assert Pace([(GivenIntervals([50.0], 1.0), 0.0)]).end_s(0.1, 0.2) == 0.1 + 0.2
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_work_without_spells_ends_when_it_has_been_done() -> None:
     ],
 )
 def test_work_is_the_integral_of_speed(start_s: float, work_s: float, end_s: float) -> None:
-    pace = Pace([(Given([2.0], 4.0), 0.5), (Given([7.0], 1.5), 0.0)])
+    pace = Pace([(GivenIntervals([2.0], 4.0), 0.5), (GivenIntervals([7.0], 1.5), 0.0)])
     assert pace.end_s(start_s, work_s) == pytest.approx(end_s, rel=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_regular_pauses_cost_their_share_of_the_time() -> None:
 
 
 def test_work_shorter_than_the_clock_can_tell_ends_at_once() -> None:
-    assert Pace([(Given([1e9], 1.0), 0.5)]).end_s(1e9 + 0.5, 1e-12) == pytest.approx(1e9 + 0.5)
+    assert Pace([(GivenIntervals([1e9], 1.0), 0.5)]).end_s(1e9 + 0.5, 1e-12) == pytest.approx(1e9 + 0.5)
 
 
 def test_one_more_rank_or_source_moves_nobody() -> None:
@@ -172,7 +172,7 @@ def test_sources_drawn_with_the_work_have_no_pace_and_timed_ones_no_factors() ->
 
 
 def test_changes_tell_the_speed_from_then_on() -> None:
-    pace = Pace([(Given([0.0, 4.0], 2.0), 0.5), (Given([1.0], 1.0), 0.0)])
+    pace = Pace([(GivenIntervals([0.0, 4.0], 2.0), 0.5), (GivenIntervals([1.0], 1.0), 0.0)])
     assert list(pace.changes()) == [(0.0, 0.5), (1.0, 0.0), (2.0, 1.0), (4.0, 0.5), (6.0, 1.0)]
 
 
@@ -190,7 +190,11 @@ def test_changes_of_random_spells_never_end_and_agree_with_the_pieces() -> None:
 @pytest.mark.parametrize(
     ("kind", "knobs", "words"),
     [
-        ("slow-periods", {"factor": 2, "lasts": "1 s"}, "Give one of 'every' and 'at' .got neither"),
+        (
+            "slow-periods",
+            {"factor": 2, "lasts": "1 s"},
+            "the times of the intervals .got neither",
+        ),
         ("slow-periods", {"factor": 2, "lasts": "1 s", "every": "2 s", "at": ["1 s"]}, "got both"),
         ("slow-periods", {"factor": 2, "lasts": "3 s", "every": "2 s"}, "'every' must be longer than 'lasts'"),
         ("slow-periods", {"factor": -2, "lasts": "1 s", "every": "2 s"}, "greater than 0"),

@@ -204,7 +204,7 @@ def test_factors_multiply_and_meet_only_whom_they_name() -> None:
 
 
 def test_hosts_are_numbered_in_the_order_of_their_first_rank() -> None:
-    meets = Constant(kind="constant", factor=2, of=OfHosts(hosts=[0, 2])).meets(np.array([30, 10, 20, 30, 10]))
+    meets = Constant(kind="constant", factor=2, of=OfHosts(hosts=[0, 2])).affects(np.array([30, 10, 20, 30, 10]))
     assert meets.tolist() == [True, False, True, True, False]
 
 
@@ -241,7 +241,7 @@ def test_nobody_gets_no_factors() -> None:
         ("uniform", {"cv": 0.6}, "less than"),
         ("exponential", {"cv": 1.5}, "less than or equal to 1"),
         ("exponential-tail", {"cv": 1}, "below 1 "),
-        ("exponential-tail", {"cv": 5, "share": 0.1}, "gives a cv below 4.359 .got 5.; lower cv or share"),
+        ("exponential-tail", {"cv": 5, "share": 0.1}, "cv must be below 4.359 .got 5.; lower cv or share"),
         ("exponential-tail", {"cv": 0.1, "share": 0}, "greater than 0"),
         ("gamma", {"cv": 0.1, "rho": 1}, "less than 1"),
         ("gamma", {"cv": 0.1, "rho": -0.1}, "greater than or equal to 0"),

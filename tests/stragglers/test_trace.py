@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from clustersim.errors import InputError
-from clustersim.stragglers import Trace, factors
+from clustersim.stragglers import TraceStraggler, factors
 
 HOSTS = np.array([0, 0, 1])
 TIMES = [0.1, 0.3, 0.2, 0.2]
@@ -23,8 +23,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def trace(file: Path, **knobs: Any) -> Trace:
-    return Trace.model_validate({"kind": "trace", "file": str(file), "column": "seconds"} | knobs)
+def trace(file: Path, **knobs: Any) -> TraceStraggler:
+    return TraceStraggler.model_validate({"kind": "trace", "file": str(file), "column": "seconds"} | knobs)
 
 
 def test_in_order_goes_through_the_rows_and_begins_again(file: Path) -> None:
@@ -74,9 +74,9 @@ def test_every_row_that_is_no_time_is_told_with_its_line(tmp_path: Path) -> None
     told = [(mistake.line, mistake.message) for mistake in error.value.mistakes]
     assert told == [
         (3, "expected a time, a number above 0 (got 'slow')"),
-        (4, "a time is above 0 and finite (got -1)"),
+        (4, "a time must be above 0 and finite (got -1)"),
         (5, "expected a time, a number above 0 (got 'nothing')"),
-        (6, "a time is above 0 and finite (got inf)"),
+        (6, "a time must be above 0 and finite (got inf)"),
     ]
     assert {mistake.file for mistake in error.value.mistakes} == {str(path)}
 
@@ -84,11 +84,11 @@ def test_every_row_that_is_no_time_is_told_with_its_line(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "knobs", "line", "words"),
     [
-        (b"a,b\n1,2\n", {"column": None}, 1, "which column has the times? Give 'column' (there are a, b)"),
-        (b"\na,b\n1,2\n", {}, 2, "there is no column 'seconds' (there are a, b)"),
+        (b"a,b\n1,2\n", {"column": None}, 1, "the trace has several columns; give 'column', one of a, b"),
+        (b"\na,b\n1,2\n", {}, 2, "the trace has no column 'seconds' (known: a, b)"),
         (b"seconds\n", {}, None, "the trace has no rows"),
         (b"", {}, None, "the trace has no rows"),
-        (b"seconds\n1\n\xff\xfe\n", {}, 3, "not text in UTF-8"),
+        (b"seconds\n1\n\xff\xfe\n", {}, 3, "not UTF-8 text"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(
@@ -111,8 +111,8 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"order": "in-order", "rho": 0.5}, "have the correlation they were measured with"),
-        ({"order": "shifted", "host_correlation": 0.5}, "have the correlation they were measured with"),
+        ({"order": "in-order", "rho": 0.5}, "keep their measured correlation"),
+        ({"order": "shifted", "host_correlation": 0.5}, "keep their measured correlation"),
         ({"relative_to": 0}, "longer than 0 s"),
         ({"relative_to": "median"}, "expected a duration"),
         ({"order": "backwards"}, "'resampled', 'in-order' or 'shifted'"),

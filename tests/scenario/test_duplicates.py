@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.errors import Mistake
 from clustersim.scenario import at_points
-from clustersim.scenario.told_once import told_once
+from clustersim.scenario.duplicates import merge_duplicates
 
 Mistakes = Callable[..., list[Mistake]]
 
@@ -45,7 +45,7 @@ def test_a_list_that_is_set_has_no_place_and_names_its_values(mistakes: Mistakes
 
 def test_two_mistakes_at_one_place_stay_two() -> None:
     found = [({"n": num}, [Mistake(f"{num} GB are too many", "n"), Mistake(f"{num} is odd", "n")]) for num in (1, 3)]
-    assert [each.message for each in told_once(found)] == [
+    assert [each.message for each in merge_duplicates(found)] == [
         "1 GB are too many (at n 1; likewise at n 3)",
         "1 is odd (at n 1; likewise at n 3)",
     ]
@@ -71,7 +71,7 @@ def test_what_would_fit_may_differ_and_is_told_for_the_first() -> None:
         return Mistake(f"one v100 holds 17.2 GB, and this needs 75 GB{remedy}; a plan goes further", "batch.per_gpu")
 
     remedies = ("", "; it fits with parallelism {micro_batches: 2}, which takes 15 GB")
-    (mistake,) = told_once([({"num_gpus": 1 + number}, [of(each)]) for number, each in enumerate(remedies)])
+    (mistake,) = merge_duplicates([({"num_gpus": 1 + number}, [of(each)]) for number, each in enumerate(remedies)])
     assert mistake.message == f"{of('').message} (at num_gpus 1; likewise at num_gpus 2)"
 
 
@@ -80,5 +80,5 @@ def test_a_sum_may_have_more_summands_at_another_point() -> None:
         return Mistake(f"this needs 75 GB: weights 1 GB + weight copies 500 MB{more}; use less", "batch.per_gpu")
 
     found = [({"num_gpus": 1 + number}, [of(each)]) for number, each in enumerate(("", " + buckets 1.5 GB"))]
-    (mistake,) = told_once(found)
+    (mistake,) = merge_duplicates(found)
     assert mistake.message == f"{of('').message} (at num_gpus 1; likewise at num_gpus 2)"
