@@ -1,4 +1,4 @@
-"""The table of a room: kebab-case names to members."""
+"""Registry: a table from kebab-case names to the members of a package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Member = TypeVar("Member")
 
 
 class Registry(Mapping[str, Member], Generic[Member]):
-    """A read-only table that knows what its members are called.
+    """A read-only table from names to members; an unknown name raises an error with the nearest one.
 
     >>> Registry("greeting", {"hello": 1})["helo"]
     Traceback (most recent call last):
@@ -25,7 +25,7 @@ class Registry(Mapping[str, Member], Generic[Member]):
     def __getitem__(self, name: str) -> Member:
         try:
             return self._members[name]
-        except (KeyError, TypeError):  # a list or a map, which a file may hold, is no name either
+        except (KeyError, TypeError):  # a file may hold a list or a map here, which is not a name either
             raise unknown_name(self.kind, name, self._members) from None
 
     def __contains__(self, name: object) -> bool:

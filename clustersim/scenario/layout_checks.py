@@ -205,7 +205,7 @@ def _time_chunk_mistakes(point: PointKeys) -> list[Mistake]:
         return []
     got = str(layout.time_chunks)
     if point.grid.pipeline == 1:
-        message = f"time_chunks needs several pipeline stages, and there is one (got {got} chunks); give pipeline"
+        message = f"time_chunks needs several pipeline stages, and there is one (got {got}); give pipeline"
         mistakes.append(Mistake(message, key="time_chunks", got=got, allowed="1, or pipeline above 1"))
     if layout.schedule != "gpipe":
         message = (

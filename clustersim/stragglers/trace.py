@@ -137,7 +137,7 @@ def _text(file: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(Mistake("the file is not UTF-8 text; is it a binary file?", None, file, line)) from None
+        raise InputError(Mistake("this is not text in UTF-8; is it a binary file?", None, file, line)) from None
 
 
 def _number(file: str, number: int, line: str, header: list[str], column: str | None) -> int:

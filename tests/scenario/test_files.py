@@ -183,7 +183,7 @@ def test_a_mistake_in_a_cluster_file_is_told_there(small: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ("''", "no topology can be called ''"),
+        ("''", "this is not the name of a topology (got '')"),
         (".", "this is a directory"),
         ("empty.yaml", "the file is empty"),
         ("gone.yaml", "there is no file 'gone.yaml'"),

@@ -120,7 +120,7 @@ def needed(batch: int) -> str:
         ),
         ("batch: {global: 3}", "batch.global", 17, "the nearest that does is 4"),
         ("topology: titn", "topology", 11, "did you mean 'titan'?"),
-        ("topology: {num_hosts: 4}", "topology.kind", 1, "this key is missing: which topology is meant (known: "),
+        ("topology: {num_hosts: 4}", "topology.kind", 1, "this key is missing: the kind of topology (known: "),
         ("topology: {kind: toru, dims: [2]}", "topology.kind", 18, "did you mean 'torus'?"),
         ("topology: {kind: star, num_hosts: 4}", "topology.link", 1, "this key is missing: every link"),
         (
@@ -232,7 +232,7 @@ def needed(batch: int) -> str:
             "no compression is called 'fp8' (known: fp16, int8, none, one-bit, top-k)",
         ),
         ("compression: 3", "compression", 14, "expected a map of 'key: value' (got 3)"),
-        ("compression: {density: 0.1}", "compression.kind", 1, "this key is missing: which compression is meant"),
+        ("compression: {density: 0.1}", "compression.kind", 1, "this key is missing: the kind of compression"),
         ("compression: {kind: topk}", "compression.kind", 21, "did you mean 'top-k'?"),
         ("compression: {kind: fp16, density: 1}", "compression.density", 27, "there is no such key here (known: kind)"),
         ("compression: {kind: top-k, density: 0}", "compression.density", 37, "expected a number above 0 (got 0)"),

@@ -92,7 +92,7 @@ def test_megatron_llama_adds_up_the_gradient_of_each_norm_behind_every_micro_bat
 
 
 def test_megatron_llama_is_refused_where_gradients_are_not_shared_out() -> None:
-    with pytest.raises(InputError, match="moves gradients behind every micro-batch into slices"):
+    with pytest.raises(InputError, match="moves gradients into slices after every micro-batch"):
         setup_of({"sharding": "zero-1", "gradient_kernels": "megatron-llama"})
 
 

@@ -88,7 +88,7 @@ def test_every_row_that_is_no_time_is_told_with_its_line(tmp_path: Path) -> None
         (b"\na,b\n1,2\n", {}, 2, "the trace has no column 'seconds' (known: a, b)"),
         (b"seconds\n", {}, None, "the trace has no rows"),
         (b"", {}, None, "the trace has no rows"),
-        (b"seconds\n1\n\xff\xfe\n", {}, 3, "not UTF-8 text"),
+        (b"seconds\n1\n\xff\xfe\n", {}, 3, "not text in UTF-8"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(
