@@ -390,7 +390,7 @@ def test_gossip_of_copies_played_as_one_is_that_of_each() -> None:
             {"kind": "local-fields"},
             {"input": {"decode": "9 samples/s"}},
             "kind",
-            "reading parts of samples by the GPUs",
+            "reading parts of samples",
         ),
     ],
 )

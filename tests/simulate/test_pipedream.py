@@ -207,7 +207,7 @@ def test_an_iteration_that_flows_into_the_next_is_no_trace(equal: str) -> None:
 
 
 def test_a_plan_compares_layouts_that_train_alike(equal: str) -> None:
-    with pytest.raises(InputError, match="leave pipedream out"):
+    with pytest.raises(InputError, match="compare its best with a run of pipedream"):
         plan(scenario(equal, 4, {}), [4])
 
 

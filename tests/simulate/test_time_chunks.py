@@ -79,7 +79,7 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
         (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 parts"),
         (
             scenario(5, layout={"schedule": "1f1b"}),
-            "parallelism.schedule: with time_chunks the backward pass starts after",
+            "parallelism.schedule: with time_chunks the backward pass",
         ),
         (
             scenario(5, layout={"pipeline": 1, "stages": [8], "data": 2}),
