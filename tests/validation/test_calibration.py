@@ -187,20 +187,20 @@ def test_copies_of_one_host_go_where_the_log_says() -> None:
 @pytest.mark.parametrize(
     ("measured", "topology", "said"),
     [
-        (Collective("all-reduce", 8.0, 1.0, 7), TWO_HOSTS, "x.log:7: the log does not say how many ranks took part"),
+        (Collective("all-reduce", 8.0, 1.0, 7), TWO_HOSTS, "x.log:7: the log does not give the number of ranks"),
         (Collective("all-reduce", 8.0, 1.0, 7, 4, 1), TWO_HOSTS, "x.log:7: num_gpus: 4 GPUs are asked for"),
         (
             Collective("all-reduce", 8.0, 1.0, 7, 2, 1),
             TWO_HOSTS,
-            "x.log:7: the run's 2 ranks were on 1 hosts; the first",
+            "x.log:7: the run's 2 ranks were on 1 hosts, and the first",
         ),
-        (Copy(8.0, 1.0, 7, (0, 9)), PAIR, "x.log:7: the run copied with GPU 9 of its host; a host of"),
+        (Copy(8.0, 1.0, 7, (0, 9)), PAIR, "x.log:7: the run used GPU 9 of its host, and a host of"),
         (
             Copy(8.0, 1.0, 7, buffers="host"),
             PAIR,
-            "x.log:7: the run copied within one host's memory, of which nothing is simulated",
+            "x.log:7: copies within the memory of one host are not simulated",
         ),
-        (Copy(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message goes from one GPU to another"),
+        (Copy(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message needs two GPUs"),
     ],
 )
 def test_a_log_of_another_cluster_is_told_with_its_line(measured, topology, said: str) -> None:
@@ -282,8 +282,8 @@ def test_the_figure_puts_every_error_at_its_size(folder: Path) -> None:
         (["--topology", "dgx-1"], 2, "'--topology': belongs to logs, and none is given"),
         (["-o", "mine.yaml"], 2, "'--output': belongs to logs, and none is given"),
         ([*CALIBRATE[1:], "--store"], 2, "'--store': a user's logs go into a sheet of their own"),
-        ([*CALIBRATE[1:], "-o", "mine.txt"], 3, "a transport sheet is a .yaml file (got 'mine.txt')"),
-        (["--transport", "tcp"], 3, "no case has microbenchmarks of the transport 'tcp' (there are some of: "),
+        ([*CALIBRATE[1:], "-o", "mine.txt"], 3, "a transport sheet must be a .yaml file (got 'mine.txt')"),
+        (["--transport", "tcp"], 3, "no case has microbenchmarks of the transport 'tcp' (known: "),
         (["none.log", *CALIBRATE[2:]], 3, "none.log: cannot be read: No such file or directory"),
         (["cluster.yaml", "start.yaml", *CALIBRATE[2:]], 3, "start.yaml:1: this is no log of a benchmark known here"),
     ],
@@ -294,7 +294,7 @@ def test_what_cannot_be_done_is_told(folder: Path, capsys, arguments: list[str],
 
 
 def test_nothing_to_fit_to_is_told() -> None:
-    with pytest.raises(InputError, match="there is no figure to fit to"):
+    with pytest.raises(InputError, match="there are no figures for the fit"):
         fit_transport([], known())
 
 

@@ -90,7 +90,7 @@ def test_rank_0_is_a_server_and_not_a_worker(tmp_path: Path) -> None:
     assert one(found, "server").simulated > 600.0  # the slowed worker's forward and backward alone
     server["straggler"] = {"rank": 0, "factor": 2}
     found = validate_real(made.write(tmp_path, run))
-    assert "alexnet: server: the straggler is rank 0, which is none of the workers" in reasons(found)
+    assert "alexnet: server: the straggler is rank 0, which is not a worker" in reasons(found)
 
 
 def test_workers_out_of_step_are_told_by_their_updates_and_staleness(tmp_path: Path) -> None:
@@ -118,21 +118,21 @@ def test_layers_one_by_one_are_held_against_the_whole_iteration(tmp_path: Path) 
     assert (point.role, point.num_gpus) == ("prediction", 1)
     assert point.error == pytest.approx((3 * 0.06 + 0.01) / 0.31 - 1)
     alone = validate_real(made.write(tmp_path, made.document(layers)))
-    assert "no whole compute-only phase of alexnet to hold its layers against" in reasons(alone)[0]
+    assert "no complete compute-only phase of alexnet to compare its layers with" in reasons(alone)[0]
 
 
 def test_without_all_reduces_nothing_says_how_fast_the_link_is(tmp_path: Path) -> None:
     late = made.training("overlap", iteration_s=1.0)
     found = validate_real(made.write(tmp_path, made.document(made.compute(), late)))
     assert len(found.verdict.cases[0].points) == 1
-    assert "the link between ranks is not known" in reasons(found)[0]
-    assert any("no whole all-reduce phase to fit it to" in note for note in found.cluster.notes)
+    assert "the link between ranks is known neither by name nor" in reasons(found)[0]
+    assert any("no complete all-reduce phase to fit it to" in note for note in found.cluster.notes)
 
 
 def test_without_compute_alone_a_training_is_left_out_and_the_rest_compared(tmp_path: Path) -> None:
     found = validate_real(made.write(tmp_path, made.document(made.sweep(), made.training("overlap", iteration_s=1.0))))
     assert len(found.verdict.cases[0].points) == len(made.SIZES)
-    assert "from which compute times come" in reasons(found)[0]
+    assert "which gives the compute times" in reasons(found)[0]
 
 
 def test_a_model_that_nobody_knows_is_left_out_and_the_rest_compared(tmp_path: Path) -> None:
@@ -179,14 +179,14 @@ def test_hosts_are_joined_by_the_adapters_they_tell_of(
     assert cluster.topology is not None
     assert (cluster.topology["link"], cluster.transport) == (link, transport)
     assert (cluster.topology["num_hosts"], cluster.topology["host"]["num_gpus"]) == (2, 4)
-    assert any("taken to share one PCIe root" in note for note in cluster.notes)
+    assert any("one shared PCIe root is assumed" in note for note in cluster.notes)
     assert "clocks of the hosts were aligned to within 30.0 us" in cluster.notes
 
 
 def test_a_gpu_that_has_a_sheet_is_forecast_without_the_run_too(tmp_path: Path) -> None:
     facts = made.gpu_facts(1, 1, {})
     found = validate_real(made.write(tmp_path, made.document(made.compute(), facts=facts)))
-    point = one(found, "with nothing of this run given")
+    point = one(found, "without measurements of this run")
     own = {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s"}
     scenario = {"model": "alexnet", "num_gpus": 1, "batch": {"per_gpu": 4}, "topology": own, "strategy": "all-reduce"}
     assert point.role == "prediction"
@@ -227,7 +227,7 @@ def test_a_newer_workers_file_is_told_and_compared_as_far_as_it_is_known(tmp_pat
     found = validate_real(made.write(tmp_path, run))
     assert one(found, "compute").error == pytest.approx(0.0, abs=1e-9)
     assert "clustersim.real-run/2, of a newer worker than this clustersim" in reasons(found)[0]
-    assert "nobody here knows a phase of kind 'pipeline'" in reasons(found)[1]
+    assert "unknown kind of phase 'pipeline'" in reasons(found)[1]
 
 
 def test_a_job_that_failed_half_way_says_where_and_the_rest_is_compared(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_job_that_failed_half_way_says_where_and_the_rest_is_compared(tmp_path
     assert one(found, "compute").error == pytest.approx(0.0, abs=1e-9)
     assert reasons(found) == [
         "alexnet: overlap: the job failed here (OutOfMemoryError: 2 GiB)",
-        "alexnet: async: was never measured: the job ended before",
+        "alexnet: async: was not measured: the job ended before it",
     ]
 
 
@@ -274,16 +274,16 @@ def test_a_phase_of_junk_takes_no_other_with_it(tmp_path: Path, key: str, junk: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "no run file of validate/real_run/worker.py"),
-        ("[1, 2]", "no run file of validate/real_run/worker.py"),
-        ('{"schema": "clustersim.result/1"}', "no run file of validate/real_run/worker.py"),
+        ("", "this is not a run file of validate/real_run/worker.py"),
+        ("[1, 2]", "this is not a run file of validate/real_run/worker.py"),
+        ('{"schema": "clustersim.result/1"}', "this is not a run file of validate/real_run/worker.py"),
         (
             '{"schema": "clustersim.real-run/1", "facts": {"backend"',
-            "facts: the file does not say what it was measured on: expected a map of 'key: value'",
+            "facts: the facts of the nodes are wrong or missing: expected a map of 'key: value'",
         ),
         (
             '{"schema": "clustersim.real-run/1", "facts": {"num_ranks": 2}}',
-            "what it was measured on: backend: this key is missing",
+            "the facts of the nodes are wrong or missing: backend: this key is missing",
         ),
     ],
 )

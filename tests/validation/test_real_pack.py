@@ -83,7 +83,7 @@ def test_a_job_that_dies_leaves_every_phase_that_had_ended(record: Any, tmp_path
     job.fail("alexnet: compute", "it burns")
     assert read_real_run(path).missing == (
         "alexnet: compute: the job failed here (it burns)",
-        "alexnet: async: was never measured: the job ended before",
+        "alexnet: async: was not measured: the job ended before it",
     )
 
 

@@ -105,12 +105,12 @@ def test_the_page_has_it_all_and_loads_nothing(stored: RealVerdict) -> None:
     for text in ('id="timelines"', 'id="all-reduce"', "Every figure", "kind star, num_hosts 3"):
         assert text in page
     assert 'src="http' not in page
-    assert "/tmp" not in page.partition("What the simulation stands on")[2].partition("<script")[0]
+    assert "/tmp" not in page.partition("Inputs of the simulation")[2].partition("<script")[0]
 
 
 def test_the_page_of_a_run_without_anything_predicted_says_so(tmp_path: Path) -> None:
     found = validate_real(made.write(tmp_path, made.document(made.compute(), failure={"phase": "x", "reason": "<b>"})))
-    assert headline(found).startswith("Nothing of this run could be predicted")
+    assert headline(found).startswith("No figure of this run could be predicted")
     page = real_html(found)
     assert "1\u202fcould" in page or "1 could not be compared" in page
     assert "&lt;b&gt;" in page

@@ -9,7 +9,7 @@ import pytest
 from clustersim.hardware import TRANSPORTS, load_transport
 from clustersim.validation import load_case, load_cases, validate
 from clustersim.validation.calibration import fit_shipped, microbenchmarks, store
-from clustersim.validation.left_out import SHEETS, before_any_fit, sheet_without
+from clustersim.validation.leave_one_out import SHEETS, before_any_fit, sheet_without
 
 LINE = "ring,2,{size} B,time_s,{us},us,calibration,read,a made-up log\n"
 HEADER = "scenario,num_gpus,bytes,metric,value,unit,role,provenance,where\n"
@@ -115,7 +115,7 @@ def test_a_case_is_scored_with_constants_that_it_had_no_part_in(
     before = forecast()
     (fit,) = fit_shipped(cases)
     store(fit, tmp_path / "fitted", shelf)
-    monkeypatch.setattr("clustersim.validation.left_out.sheet_without.__defaults__", (tmp_path / "fitted",))
+    monkeypatch.setattr("clustersim.validation.leave_one_out.sheet_without.__defaults__", (tmp_path / "fitted",))
     assert forecast() < 0.999 * before  # the other case's messages cost 300 us each
 
 

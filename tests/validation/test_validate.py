@@ -156,23 +156,23 @@ def test_the_table_says_simulated_measured_and_error(make_case, capsys) -> None:
         (HEADER + "ring,4,time_s,1,ms,prediction,heard,a\n", 2, 31, "expected one of read, recalled, stated"),
         (HEADER + "ring,4,times,1,ms,prediction,read,a\n", 2, 8, "no metric is called 'times'; did you mean 'time_s'?"),
         (HEADER + "ring,4,time_s,1,GB/s,prediction,read,a\n", 2, 17, "'time_s' is not measured in 'GB/s'"),
-        (HEADER + "ring,4,time_s,1,ms,prediction,read,\n", 2, 35, "a figure without a source"),
+        (HEADER + "ring,4,time_s,1,ms,prediction,read,\n", 2, 35, "the figure has no source"),
         (HEADER + "ring,4,time_s,1,ms,prediction\n", 2, 20, "6 values in a table of 8 columns"),
         (HEADER + "\nring,4,time_s,1,ms,prediction,read,a,b\n", 3, 36, "9 values in a table of 8 columns"),
         (HEADER + "rang,4,time_s,1,ms,prediction,read,a\n", 2, 1, "there is no file 'rang.yaml' beside the table"),
         (HEADER + 2 * "ring,4,time_s,1,ms,prediction,read,a\n", 3, 8, "line 2 has this figure already"),
         (HEADER + "ring,many,time_s,1,ms,prediction,read,a\n", 2, 6, "expected a whole number (got 'many')"),
-        (HEADER + "ring,4,speedup,1,x,prediction,read,a\n", 2, 8, "the simulation gives no 'speedup' here"),
-        (HEADER + "scenario,4,time_to_train_s,1,h,prediction,read,a\n", 2, 12, "gives no 'time_to_train_s' here"),
+        (HEADER + "ring,4,speedup,1,x,prediction,read,a\n", 2, 8, "the simulation has no 'speedup' here"),
+        (HEADER + "scenario,4,time_to_train_s,1,h,prediction,read,a\n", 2, 12, "has no 'time_to_train_s' here"),
         (
             HEADER.replace("num_gpus", "number") + "ring,4,time_s,1,ms,prediction,read,a\n",
             2,
             6,
             "there is no such key here",
         ),
-        (HEADER.replace("num_gpus", "num_gpus,num_gpus"), 1, 10, "the column is there twice"),
+        (HEADER.replace("num_gpus", "num_gpus,num_gpus"), 1, 10, "there are two columns with this name"),
         (HEADER.replace("metric", "metrik"), 1, 53, "there is no column 'metric' (is 'metrik' meant?)"),
-        (HEADER, 1, None, "there is no row below the names of the columns"),
+        (HEADER, 1, None, "the table has no rows below the column names"),
         ("", None, None, "the file is empty"),
     ],
 )
@@ -207,7 +207,7 @@ def test_a_row_of_a_sweep_must_name_its_point(make_case) -> None:
     folder = make_case(HEADER + "scenario,,samples_per_s,320,images/s,prediction,read,a\n")
     text = (folder / "scenario.yaml").read_text(encoding="utf-8").replace("num_gpus: 1", "num_gpus: [1, 2]")
     (folder / "scenario.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match="this is a sweep over num_gpus; give these a column"):
+    with pytest.raises(InputError, match=r"a sweep over num_gpus\); add columns for these keys"):
         validate([str(folder)], workers=1)
 
 
@@ -229,9 +229,7 @@ def test_a_case_says_whether_something_was_chosen_after_its_errors(make_case, ca
     text = capsys.readouterr().out
     assert "seen \N{DAGGER}  " in text
     assert "without \N{DAGGER}: 1 point, median error 20.0%" in text
-    alone = (
-        "\N{DAGGER} alone, 1 case of which something was chosen after errors had been seen: 1 point, median error 50.0%"
-    )
+    alone = "only \N{DAGGER}, 1 case with a choice after errors had been seen: 1 point, median error 50.0%"
     assert alone in text
     assert main(["validate", str(blind), str(seen), "--json", "--workers", "1"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -259,7 +257,7 @@ def test_a_case_without_its_source_is_refused(make_case) -> None:
     with pytest.raises(InputError, match="expected a first heading"):
         load_cases([str(folder)])
     (folder / "source.md").unlink()
-    with pytest.raises(InputError, match="a case says where its figures are from"):
+    with pytest.raises(InputError, match="a case needs the source of its figures"):
         load_cases([str(folder)])
 
 
