@@ -16,12 +16,12 @@ import pytest
 
 from validate.lab.__main__ import NOT_HERE
 from validate.lab.document import read_campaign
-from validate.lab.sandbox import why_not
+from validate.lab.sandbox import unavailable_reason
 from validate.lab.score import GATES, compare, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.lab
-REASON = why_not()
+REASON = unavailable_reason()
 
 
 def lab(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -103,7 +103,7 @@ def test_nothing_is_left_of_a_campaign_that_is_ended(number: signal.Signals, onl
 
 
 @pytest.mark.skipif(REASON is not None, reason=f"THE LAB CANNOT RUN HERE: {REASON}")
-@pytest.mark.skipif(os.geteuid() != 0, reason="whoever runs this is a user without rights already")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the user has no root rights already")
 def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_path: Path) -> None:
     as_user = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
     trial = subprocess.run([*as_user, "true"], capture_output=True, text=True, check=False)

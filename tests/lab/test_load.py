@@ -22,18 +22,18 @@ def test_a_machine_with_nothing_else_to_do_says_nothing_and_the_lab_is_no_load_o
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (replace(IDLE, num_waiting=5.25), LATER, "5.2 processes wanted its 2 cores when it began"),
+        (replace(IDLE, num_waiting=5.25), LATER, "5.2 processes waited for its 2 cores at the start"),
         (
             replace(IDLE, spin_s=[0.01, 0.03] * (NUM_ROUNDS // 2)),
             LATER,
-            "known work took 2.00 times as long as its quickest part before, 1.00 after",
+            "a fixed loop took 2.00 times its shortest time before, 1.00 times after",
         ),
         (
             IDLE,
             replace(LATER, spin_s=[0.02] * NUM_ROUNDS),
-            "known work took 1.00 times as long as its quickest part before, 2.00 after",
+            "a fixed loop took 1.00 times its shortest time before, 2.00 times after",
         ),
-        (IDLE, replace(LATER, stolen=300.0), "30% of its processors went to other machines of its host"),
+        (IDLE, replace(LATER, stolen=300.0), "30% of its processor time went to other virtual machines"),
     ],
 )
 def test_a_loaded_machine_is_told(before: Load, after: Load, told: str) -> None:

@@ -38,7 +38,7 @@ def worker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 def test_the_single_file_runs_where_nothing_is_installed(worker: Path) -> None:
     done = run_file(worker, "--help")
     assert done.returncode == 0, done.stderr
-    assert "one process a GPU, by torchrun" in " ".join(done.stdout.split())
+    assert "one process per GPU" in " ".join(done.stdout.split())
     done = run_file(worker)
     assert (done.returncode, done.stdout) == (3, "")
     assert "not installed here: pip install torch" in done.stderr

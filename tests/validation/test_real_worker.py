@@ -162,7 +162,7 @@ def test_one_process_times_layers_and_iterations(in_this_process: Any, tmp_path:
     assert set(compute.spans.kind) == {"forward", "backward", "update"}
 
 
-@pytest.mark.parametrize("name", ["exchanges", "layer_split", "sweep"])
+@pytest.mark.parametrize("name", ["exchanges", "layer_times", "sweep"])
 def test_examples_in_the_worker_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(data_folder("validate")))
     found = doctest.testmod(import_module(f"real_run.{name}"))
@@ -176,9 +176,9 @@ def test_examples_in_the_worker_are_right(name: str, monkeypatch: pytest.MonkeyP
         (["--phases", "all"], "no phase is called 'all'"),
         (["--straggler", "fast"], "write RANK:FACTOR, such as 1:2"),
         (["--straggler", "0:2"], "as rank 0 is a server"),
-        (["--straggler", "1:1"], "factor is above 1"),
+        (["--straggler", "1:1"], "factor above 1"),
         (["--iterations", "0"], "--iterations is at least 1 (got 0)"),
-        (["--backend", "nccl", "--device", "cpu"], "nccl is for GPUs"),
+        (["--backend", "nccl", "--device", "cpu"], "nccl needs GPUs"),
         (["--device", "cpu", "--phases", "compute", "--models", "nin", "-o", "/proc/run.json"], "cannot write /proc"),
     ],
 )
