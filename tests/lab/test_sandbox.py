@@ -1,4 +1,4 @@
-"""Where the lab cannot run, it says so and why; nothing is run for real here."""
+"""The lab reports why it cannot run; no real run here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def program(folder: Path, name: str, script: str) -> None:
 
 @pytest.fixture
 def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the only one in which programs are found."""
+    """A folder that is the only one on the path."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(INSIDE, raising=False)
     return tmp_path
@@ -30,7 +30,9 @@ def test_missing_programs_are_named(bare_path: Path) -> None:
     assert unavailable_reason() == expected
 
 
-def test_a_kernel_that_refuses_is_told_with_what_it_said(bare_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_kernel_that_refuses_is_reported_with_its_message(
+    bare_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("ip", "tc", "mount"):
         program(bare_path, name, "true")
     program(bare_path, "unshare", "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1")
@@ -40,6 +42,6 @@ def test_a_kernel_that_refuses_is_told_with_what_it_said(bare_path: Path, capsys
     assert "Operation not permitted" in said
 
 
-def test_elsewhere_than_on_linux_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_system_than_linux_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     assert unavailable_reason() == "the lab needs Linux network namespaces (got darwin)"

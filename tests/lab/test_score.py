@@ -1,4 +1,4 @@
-"""Errors, gates and tables of a campaign, and its file; nothing is run for real here."""
+"""Errors, limits and tables of a campaign, and its file; no real run here."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_distance_of_distributions_is_symmetric_and_at_most_one(one: dict[in
     assert kolmogorov_smirnov(one, {value: 3 * count for value, count in one.items()}) == pytest.approx(0)
 
 
-def test_a_group_farther_off_than_asked_for_is_told_and_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_above_its_limit_is_reported_with_status_4(capsys: pytest.CaptureFixture[str]) -> None:
     good = case_of(forecast(case_of(1.0)).figures["time_s"])
     assert show([good]) == 0
     assert "met" in capsys.readouterr().out
@@ -90,7 +90,7 @@ class Failing(Experiment):
         raise RuntimeError("rank 1 ended without a word")
 
 
-def test_an_experiment_that_fails_is_told_and_what_there_is_is_compared(
+def test_a_failed_experiment_is_reported_and_the_others_are_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "lab.json"

@@ -1,4 +1,4 @@
-"""The rules of the real server, which are those of the simulated one."""
+"""The rules of the real server are those of the simulated one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from validate.lab.servers import Mode, ServerState, server_state
 
 
 def played(state: ServerState, order: list[int]) -> ServerState:
-    """Let workers hand in gradients in an order, each only when it may; a worker reads as soon as it may."""
+    """Let workers push gradients in a given order, each only when allowed; a worker reads as soon as it is allowed."""
     for worker in order:
         if state.may_go_on(worker) or not state.log:
             state.read[worker] = state.version
@@ -20,7 +20,7 @@ def played(state: ServerState, order: list[int]) -> ServerState:
     return state
 
 
-def test_without_backups_an_update_takes_a_gradient_of_everybody() -> None:
+def test_without_backups_an_update_takes_a_gradient_of_every_worker() -> None:
     state = server_state(Mode("server"), 3, 10)
     for worker in (0, 1):
         assert state.apply(worker)
@@ -30,7 +30,7 @@ def test_without_backups_an_update_takes_a_gradient_of_everybody() -> None:
     assert all(state.may_go_on(worker) for worker in range(3))
 
 
-def test_a_backup_that_comes_late_is_dropped_and_goes_on() -> None:
+def test_a_late_backup_is_dropped_and_continues() -> None:
     state = server_state(Mode("backup", backups=1), 3, 10)
     assert state.apply(0)
     assert state.apply(1)
@@ -49,7 +49,7 @@ def test_staleness_of_equal_workers_in_turn_is_their_number_less_one() -> None:
 
 
 @pytest.mark.parametrize("bound", [0, 1, 3])
-def test_nobody_runs_further_ahead_than_the_bound(bound: int) -> None:
+def test_no_worker_is_further_ahead_than_the_bound(bound: int) -> None:
     state, chance = server_state(Mode("bounded-staleness", bound=bound), 3, 10_000), random.Random(1)
     done, waiting = [0, 0, 0], [False, False, False]
     for _ in range(2000):
@@ -75,10 +75,10 @@ def confirmed(schedule: Schedule) -> list[set[tuple[int, int]]]:
     return [to_confirm(schedule, number) for number in range(schedule.num_steps)]
 
 
-def test_in_a_tree_who_turns_to_another_waits_until_its_message_is_there() -> None:
+def test_in_a_tree_a_rank_with_another_receiver_waits_for_confirmation() -> None:
     assert confirmed(ALL_REDUCE["tree"](4, 8.0)) == [set(), {(2, 0)}, {(0, 2)}, set()]
 
 
 @pytest.mark.parametrize("name", ["ring", "halving-doubling", "server", "sharded-server", "gloo-ring"])
-def test_in_a_ring_or_an_exchange_nobody_needs_to_be_told(name: str) -> None:
+def test_in_a_ring_or_an_exchange_no_confirmation_is_needed(name: str) -> None:
     assert not any(confirmed(ALL_REDUCE[name](8, 64.0)))

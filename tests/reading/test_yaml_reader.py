@@ -1,4 +1,4 @@
-"""Text becomes a tree with places; what YAML allows and a scenario does not is told with its line."""
+"""Text becomes a tree with places; YAML that a scenario does not allow is reported with its line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_plain_values_are_those_of_yaml_1_2(text: str, value: Any) -> None:
     assert mistakes == []
 
 
-def test_every_node_knows_its_place() -> None:
+def test_every_node_has_its_place() -> None:
     root, _ = read_yaml("a: 1\nb:\n  - {c: x}\n", "f.yaml")
     inner = root.at(("b", 0, "c"))
     assert inner is not None
@@ -74,13 +74,13 @@ def test_every_node_knows_its_place() -> None:
         ("[" * 60, 1, 42, "nested more than 40 levels deep"),
     ],
 )
-def test_broken_syntax_is_told_in_plain_words_at_its_line(text: str, line: int, column: int, words: str) -> None:
+def test_broken_syntax_is_reported_in_plain_words_at_its_line(text: str, line: int, column: int, words: str) -> None:
     mistake = broken(text)
     assert words in mistake.message
     assert (mistake.file, mistake.line, mistake.column) == ("f.yaml", line, column)
 
 
-def test_lesser_mistakes_are_collected() -> None:
+def test_mistakes_that_do_not_stop_reading_are_collected() -> None:
     text = (
         "a: 1\na: 2\nb: .inf\nc: !!set {x}\nd: 1e999\ne: 99999999999999999999\nf: {<<: 3}\ng: !!int x\nh: !!float y\n"
     )
@@ -97,7 +97,7 @@ def test_lesser_mistakes_are_collected() -> None:
     ]
 
 
-def test_an_alias_bomb_is_refused_before_it_goes_off() -> None:
+def test_an_alias_bomb_is_refused_before_it_is_expanded() -> None:
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     mistake = broken("\n".join(["a0: &a0 [x, x]", *levels]))
     assert f"{LIMITS.num_values:,} values, including those that an alias (*name) repeats" in mistake.message
@@ -121,7 +121,7 @@ def test_the_caret_stands_under_the_mistake() -> None:
     assert shown[1][shown[2].index("^") :].startswith(".nan")
 
 
-def test_a_text_that_comes_again_gives_the_same_tree_and_mistakes_of_its_own() -> None:
+def test_a_repeated_text_gives_the_same_tree_and_its_own_mistakes() -> None:
     text = "a: !tag 1\nb: [1, 2]"
     tree, mistakes = read_yaml(text, "f.yaml")
     kept = list(mistakes)

@@ -1,4 +1,4 @@
-"""`--set` changes any value, makes maps on the way, and tells its own mistakes."""
+"""`--set` changes any value, creates missing maps, and reports its own mistakes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def test_null_leaves_a_key_out(load: Load) -> None:
     assert scenario.baseline is None
 
 
-def test_another_kind_drops_the_knobs_of_the_file_and_keeps_those_set(load: Load) -> None:
+def test_another_kind_drops_the_options_of_the_file_and_keeps_those_set(load: Load) -> None:
     scenario = load(overrides=("strategy.buckets=layer", "strategy.kind=server", "strategy.servers.num=2"))
     assert scenario.raw["strategy"] == {"kind": "server", "buckets": "layer", "servers": {"num": 2}}
 
 
-def test_the_same_kind_keeps_its_knobs(load: Load) -> None:
+def test_the_same_kind_keeps_its_options(load: Load) -> None:
     assert load(overrides=("strategy.kind=all-reduce",)).raw["strategy"]["algorithm"] == "ring"
 
 
-def test_an_alternative_takes_the_place_of_the_other(load: Load) -> None:
+def test_an_alternative_replaces_the_other(load: Load) -> None:
     assert load(overrides=("batch.global=64",)).raw["batch"] == {"global": 64}
 
 

@@ -203,7 +203,7 @@ def test_copies_of_one_host_go_where_the_log_says() -> None:
         (Copy(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message needs two GPUs"),
     ],
 )
-def test_a_log_of_another_cluster_is_told_with_its_line(measured, topology, said: str) -> None:
+def test_a_log_of_another_cluster_is_reported_with_its_line(measured, topology, said: str) -> None:
     with pytest.raises(InputError) as caught:
         experiments(BenchmarkLog("x.log", "x", (measured,)), load_topology(topology))
     assert str(caught.value).startswith(said)
@@ -288,12 +288,12 @@ def test_the_figure_puts_every_error_at_its_size(folder: Path) -> None:
         (["cluster.yaml", "start.yaml", *CALIBRATE[2:]], 3, "start.yaml:1: this is no log of a benchmark known here"),
     ],
 )
-def test_what_cannot_be_done_is_told(folder: Path, capsys, arguments: list[str], status: int, said: str) -> None:
+def test_impossible_requests_are_refused(folder: Path, capsys, arguments: list[str], status: int, said: str) -> None:
     assert main(["calibrate", *arguments]) == status
     assert said in " ".join(capsys.readouterr().err.split()).replace("│ ", "")
 
 
-def test_nothing_to_fit_to_is_told() -> None:
+def test_a_fit_without_figures_is_refused() -> None:
     with pytest.raises(InputError, match="there are no figures for the fit"):
         fit_transport([], known())
 

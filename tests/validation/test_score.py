@@ -1,4 +1,4 @@
-"""The figures of a summary, worked out by hand."""
+"""The figures of a summary, calculated by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A made-up case from its folder to the verdict, and every message about a bad one."""
+"""An artificial case from its folder to the verdict, and every message about a wrong one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_was_not_read_or_not_measured_is_shown_and_not_scored(make_case, pr
     assert found.summary().median_abs_error is None
 
 
-def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
+def test_synchronization_methods_are_ranked_and_sizes_are_not(make_case) -> None:
     rows = [
         "scenario,2,ring,samples_per_s,600,images/s,prediction,read,a,",
         "scenario,4,ring,samples_per_s,1200,images/s,prediction,read,a,",
@@ -61,7 +61,7 @@ def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
     assert summary.ordering_correct == pytest.approx(2 / 3)  # a tree is no faster than a ring
 
 
-def test_ways_of_synchronising_are_ranked_across_files(make_case) -> None:
+def test_synchronization_methods_are_ranked_across_files(make_case) -> None:
     header = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
     rows = [f"{name},4,samples_per_s,{value},images/s,prediction,read,a" for name, value in (("scenario", 9), ("q", 5))]
     folder = make_case(header + "\n".join(rows))
@@ -88,12 +88,12 @@ def test_figures_of_the_document_are_si_and_those_of_the_table_as_they_were_publ
     assert "time_s 1.5 1.25 ms +20.0%" in table
 
 
-def test_processes_and_their_number_change_nothing(make_case) -> None:
+def test_the_number_of_processes_changes_nothing(make_case) -> None:
     folder = str(make_case())
     assert validate([folder], workers=1).to_dict() == validate([folder], workers=2).to_dict()
 
 
-def test_what_fails_is_told_and_the_rest_compared(make_case, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_failures_are_reported_and_the_rest_compared(make_case, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     def broken(*arguments: object, **others: object) -> None:
         raise ArithmeticError("the clock ran backwards")
 
@@ -181,7 +181,7 @@ def test_a_mistake_in_the_table_has_its_line_and_column(make_case, text, line, c
     assert any((line, column) == (place, where) and words in message for place, where, message in found), found
 
 
-def test_every_mistake_is_told_at_once(make_case) -> None:
+def test_all_mistakes_are_reported_together(make_case) -> None:
     found = mistakes_of(
         HEADER + "ring,4,time_s,x,ms,prediction,read,a\nring,4,time_s,1,km,prediction,read,a\n", make_case
     )
@@ -194,7 +194,7 @@ def test_a_comma_in_quotes_does_not_move_the_columns(make_case) -> None:
     assert (row.where, row.note, dict(row.columns)["note"]) == ("a, b", "c", 43)
 
 
-def test_a_scenario_that_is_wrong_is_told_with_its_own_line(make_case) -> None:
+def test_a_wrong_scenario_is_reported_with_its_own_line(make_case) -> None:
     folder = make_case()
     (folder / "scenario.yaml").write_text("model: alexnet\nnum_gpus: 0\n", encoding="utf-8")
     with pytest.raises(InputError) as caught:
@@ -215,7 +215,7 @@ def test_a_row_of_a_sweep_must_name_its_point(make_case) -> None:
     ("name", "words"),
     [("firecafe", "no case is called 'firecafe'; did you mean 'firecaffe'?"), ("./nowhere", "it has no measured.csv")],
 )
-def test_a_case_that_is_not_there_is_status_3(name: str, words: str, capsys) -> None:
+def test_a_missing_case_is_status_3(name: str, words: str, capsys) -> None:
     assert main(["validate", name]) == 3
     assert words in capsys.readouterr().err
 
@@ -261,8 +261,8 @@ def test_a_case_without_its_source_is_refused(make_case) -> None:
         load_cases([str(folder)])
 
 
-def test_a_question_is_about_as_many_gpus_as_its_row_says_or_else_its_file(make_case) -> None:
-    """By which those that take longest are begun first."""
+def test_the_number_of_gpus_of_a_question_is_that_of_its_row_or_else_its_file(make_case) -> None:
+    """It determines which questions start first."""
     folder = make_case()
     (folder / "large.yaml").write_text("extends: scenario.yaml\nnum_gpus: 64\n", encoding="utf-8")
     (folder / "broken.yaml").write_text("num_gpus: [", encoding="utf-8")
@@ -270,7 +270,7 @@ def test_a_question_is_about_as_many_gpus_as_its_row_says_or_else_its_file(make_
     assert [size_of(Question(folder / f"{name}.yaml", overrides)) for name, overrides in asked] == [1, 8, 64, 0]
 
 
-def test_questions_of_one_file_follow_one_another_and_the_file_that_asks_of_most_gpus_comes_first(tmp_path) -> None:
+def test_questions_of_one_file_follow_each_other_and_the_file_with_most_gpus_is_first(tmp_path) -> None:
     small, large = tmp_path / "a.yaml", tmp_path / "b.yaml"
     asked = [(small, 2), (large, 1), (small, 4), (large, 8)]
     questions = [Question(file, (f"num_gpus={num}",)) for file, num in asked]
