@@ -73,7 +73,7 @@ class PointKeys(Spec):
         description="scenario files or shipped names to start from; this file wins, then the later of them",
     )
     model: str = Field(min_length=1, description="a model of the catalogue, or a workload file")
-    num_gpus: Count = Field(description="number of GPUs that train")
+    num_gpus: Count = Field(description="number of GPUs that train, all workers included")
     batch: Batch = Field(description="samples per iteration, {per_gpu: n} or {global: n}")
     topology: AnyTopology = Field(description="the cluster: a shipped name, a file, or a map with its kind")
     background_traffic: float = Field(
