@@ -23,22 +23,27 @@ def launch_mistakes(point: PointKeys) -> Iterator[Mistake]:
     layout = point.parallelism
     sends_beside = (layout.pipeline or 1) > 1 and layout.messages == "beside"
     can_await = layout.schedule in AWAITED
-    silent = "send nothing beside compute"
+    no_messages = "send nothing during compute"
     overlapping = {
-        "strategy.overlap": (point.strategy.overlap, "false", "exchange nothing beside backward"),
-        "parallelism.messages": (sends_beside and can_await, "awaited or paired", silent),
-        "parallelism.schedule": (sends_beside and not can_await, "1f1b or gpipe, with messages: awaited", silent),
-        "parallelism.sharding": (layout.sharding == "zero-3", "zero-1 or zero-2", "gather no weights beside compute"),
-        "parallelism.gather_overlap": (layout.gather_overlap, "false", "gather no weights beside compute"),
-        "parallelism.tensor_overlap": (layout.tensor_overlap, "false", "send no pieces beside products"),
-        "parallelism.context_method": (layout.context_method == "ring", "all-gather", "send no blocks beside products"),
-        "parallelism.offload": (layout.offload != "none", "none", "copy nothing to the host beside compute"),
+        "strategy.overlap": (point.strategy.overlap, "false", "exchange nothing during backward"),
+        "parallelism.messages": (sends_beside and can_await, "awaited or paired", no_messages),
+        "parallelism.schedule": (sends_beside and not can_await, "1f1b or gpipe, with messages: awaited", no_messages),
+        "parallelism.sharding": (layout.sharding == "zero-3", "zero-1 or zero-2", "gather no weights during compute"),
+        "parallelism.gather_overlap": (layout.gather_overlap, "false", "gather no weights during compute"),
+        "parallelism.tensor_overlap": (layout.tensor_overlap, "false", "send no pieces during matrix products"),
+        "parallelism.context_method": (
+            layout.context_method == "ring",
+            "all-gather",
+            "send no blocks during matrix products",
+        ),
+        "parallelism.offload": (layout.offload != "none", "none", "copy nothing to the host during compute"),
     }
     for key, (overlaps, allowed, why) in overlapping.items():
         if overlaps:
-            message = f"processes that wait for every kernel (compute.launch: blocking) {why}; "
-            message += f"give {key.rpartition('.')[-1]}: {allowed}, or leave launch out"
-            yield Mistake(message, key, got=_written(point, key), allowed=allowed)
+            name, got = key.rpartition(".")[-1], _written(point, key)
+            message = f"processes that wait for every kernel (compute.launch: blocking) {why} (got {name}: {got}); "
+            message += f"give {name}: {allowed}, or leave launch out"
+            yield Mistake(message, key, got=got, allowed=allowed)
 
 
 def _message_mistakes(point: PointKeys) -> Iterator[Mistake]:
