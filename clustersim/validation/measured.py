@@ -30,7 +30,7 @@ _OPTIONAL = ("scenario", "label", "note")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A text of the table and its place; `line` and `column` count from 1."""
 
     text: str
@@ -95,7 +95,7 @@ class _Table:
         self.names = names
         self.mistakes: list[Mistake] = []
 
-    def check_header(self, cells: list[Cell]) -> None:
+    def check_header(self, cells: list[TableCell]) -> None:
         for cell in cells:
             if not cell.text:
                 self.wrong(cell, None, "the column has no name", "''", "a fixed column, or a key of the scenario")
@@ -108,7 +108,7 @@ class _Table:
                 allowed = f"the columns {', '.join(_REQUIRED)}; also {', '.join(_OPTIONAL)} and keys of the scenario"
                 self.wrong(cells[-1], name, f"there is no column '{name}'{hint}", None, allowed)
 
-    def row(self, cells: list[Cell]) -> Measured | None:
+    def row(self, cells: list[TableCell]) -> Measured | None:
         """Return the figure of one line; None if it has mistakes, which are collected."""
         if len(cells) != len(self.names):
             message = (
@@ -142,7 +142,7 @@ class _Table:
             **fixed,
         )
 
-    def number(self, cell: Cell) -> float | None:
+    def number(self, cell: TableCell) -> float | None:
         try:
             value = float(cell.text)
         except ValueError:
@@ -154,12 +154,12 @@ class _Table:
         )
         return None
 
-    def known(self, cell: Cell, key: str, allowed: tuple[str, ...]) -> None:
+    def known(self, cell: TableCell, key: str, allowed: tuple[str, ...]) -> None:
         if cell.text not in allowed:
             names = ", ".join(allowed)
             self.wrong(cell, key, f"expected one of {names} (got '{cell.text[:60]}')", cell.text[:60], names)
 
-    def metric(self, metric: Cell, unit: Cell) -> None:
+    def metric(self, metric: TableCell, unit: TableCell) -> None:
         try:
             units = units_of(metric.text)
         except InputError as error:
@@ -170,11 +170,13 @@ class _Table:
             message = f"'{metric.text}' is not measured in '{unit.text[:60]}' (units: {names})"
             self.wrong(unit, "unit", message, unit.text[:60], names)
 
-    def wrong(self, cell: Cell, key: str | None, message: str, got: str | None, allowed: str | None = None) -> None:
+    def wrong(
+        self, cell: TableCell, key: str | None, message: str, got: str | None, allowed: str | None = None
+    ) -> None:
         self.mistakes.append(Mistake(message, key, self.file, cell.line, cell.column, got, allowed))
 
 
-def _cells(text: str) -> Iterator[list[Cell]]:
+def _cells(text: str) -> Iterator[list[TableCell]]:
     """Yield the cells of each line that is not empty, each with the column of its first character."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -183,7 +185,7 @@ def _cells(text: str) -> Iterator[list[Cell]]:
         cells, column = [], 1
         for value in values:
             start = column + len(line[column - 1 :]) - len(line[column - 1 :].lstrip(" "))
-            cells.append(Cell(value.strip(), number, min(start, len(line))))
+            cells.append(TableCell(value.strip(), number, min(start, len(line))))
             column = _after(line, start)
         yield cells
 

@@ -34,7 +34,7 @@ _LAYOUT = "nchw"  # the only layout of the profiles made here
 _ITERATIONS = 4
 
 
-class Figure(NamedTuple):
+class MeasuredFigure(NamedTuple):
     """One measured number of a phase, in SI."""
 
     metric: str
@@ -79,7 +79,7 @@ class PhaseSimulator:
         """Yield a point for each size; they calibrate if the link was fitted to them."""
         num_ranks, sizes = len(self._run.facts.ranks), [row.num_bytes for row in phase.rows]
         for row, time_s in zip(phase.rows, self._collectives(sizes), strict=True):
-            figure = Figure("time_s", row.time_s, "ms", _MS)
+            figure = MeasuredFigure("time_s", row.time_s, "ms", _MS)
             name = f"all-reduce of {row.num_bytes:.0f} B"
             point = self._point(phase, figure, time_s, self._cluster.is_fitted, num_ranks)
             yield replace(point, label=name, group=name)
@@ -116,7 +116,7 @@ class PhaseSimulator:
         if not phase.buckets:
             raise PhaseError("the phase has no buckets")
         total_s = sum(self._collectives(phase.buckets))
-        figure = Figure("time_s", phase.iteration_s, "ms", _MS)
+        figure = MeasuredFigure("time_s", phase.iteration_s, "ms", _MS)
         return PhaseResult(phase, (self._point(phase, figure, total_s, False, len(self._run.facts.ranks)),))
 
     def _training(self, phase: SynchronousPhase | AsynchronousPhase) -> PhaseResult:
@@ -143,10 +143,10 @@ class PhaseSimulator:
         if isinstance(phase, SynchronousPhase):
             yield self._point(phase, _iteration(phase.iteration_s), run.iteration_s, False, num_workers)
             return
-        figure = Figure("update_s", phase.update_s, "ms", _MS)
+        figure = MeasuredFigure("update_s", phase.update_s, "ms", _MS)
         yield self._point(phase, figure, run.update_s, False, num_workers)
         if phase.staleness.mean > 0:
-            stale = Figure("staleness.mean", phase.staleness.mean, "updates", 1.0)
+            stale = MeasuredFigure("staleness.mean", phase.staleness.mean, "updates", 1.0)
             yield self._point(phase, stale, float(run.staleness["mean"]), False, num_workers)
 
     def _train(
@@ -211,7 +211,7 @@ class PhaseSimulator:
         return write_atomically(self._folder / name, to_json(document))
 
     def _point(
-        self, phase: Phase, figure: Figure, simulated: float, calibrates: bool = False, num_gpus: int = 1
+        self, phase: Phase, figure: MeasuredFigure, simulated: float, calibrates: bool = False, num_gpus: int = 1
     ) -> Compared:
         """Return a figure with its simulated value; trainings that differ only in the method are ranked."""
         about = {} if isinstance(phase, AllReducePhase) else {"model": phase.model, "batch": phase.batch}
@@ -236,8 +236,8 @@ class PhaseSimulator:
         )
 
 
-def _iteration(seconds: float) -> Figure:
-    return Figure("iteration_s", seconds, "ms", _MS)
+def _iteration(seconds: float) -> MeasuredFigure:
+    return MeasuredFigure("iteration_s", seconds, "ms", _MS)
 
 
 def _row(row: LayerRow, data_s: float, weights_s: float) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _LANE_PX = 36
 
 
 @dataclass(frozen=True)
-class Lane:
+class TimelineRow:
     """A row: `what` is measured or simulated, `role` is rank or, if rank 0 is a server, worker."""
 
     what: str
@@ -53,7 +53,7 @@ class Pair:
     simulated_s: float
     measured_s: float
     metric: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineRow, ...]
     marks: tuple[tuple[int, Mark], ...]
     length_s: float
     differences_s: Mapping[str, float]
@@ -76,7 +76,7 @@ def pair_data(answered: PhaseResult) -> Pair | None:
         return None
     role = "rank" if ranks is None else "worker"
     shown = (("measured", real.ranks), ("simulated", ours.ranks))
-    lanes = [Lane(what, rank, role) for what, numbers in shown for rank in numbers]
+    lanes = [TimelineRow(what, rank, role) for what, numbers in shown for rank in numbers]
     place = {(lane.what, lane.rank): number for number, lane in enumerate(lanes)}
     marks = [(place["measured", mark.rank], mark) for mark in real.marks]
     marks += [(place["simulated", mark.rank], mark) for mark in ours.marks]
@@ -250,7 +250,7 @@ def _edge(mark: Mark, data: Pair, is_measured: bool) -> float:
     return (1.0 if is_measured else 0.5) if wide else 0.0
 
 
-def _hover(lane: Lane, mark: Mark) -> str:
+def _hover(lane: TimelineRow, mark: Mark) -> str:
     words = [f"<b>{lane}</b>"]
     words.append(f"{LABELS[mark.kind]} {plot_text(mark.name)}: {duration(mark.end_s - mark.start_s)}")
     return "<br>".join([*words, plot_text(mark.cause)] if mark.cause else words)

@@ -34,7 +34,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedPoint:
     """A point for ranking: points of one group differ only in their synchronization method."""
 
     group: str
@@ -78,7 +78,7 @@ def weighted_percentile(groups: Sequence[Sequence[float]], share: float) -> floa
     return float(values[order][np.searchsorted(reached, share - 1e-12)])
 
 
-def orderings(points: Sequence[Ranked]) -> list[bool]:
+def orderings(points: Sequence[RankedPoint]) -> list[bool]:
     """Return for every pair with measured values more than 5 % apart whether the simulated order is the same."""
     found = []
     for one, other in combinations(points, 2):

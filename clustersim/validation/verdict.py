@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from clustersim.validation.metrics import si_unit, units_of
-from clustersim.validation.score import Ranked, Summary, orderings, summarise
+from clustersim.validation.score import RankedPoint, Summary, orderings, summarise
 
 VALIDATION_SCHEMA = "clustersim.validation/1"
 
@@ -85,10 +85,10 @@ class CaseVerdict:
 
     def orderings(self) -> list[bool]:
         """Return for each pair of scored synchronization methods whether it is ranked as measured."""
-        by_metric: dict[str, list[Ranked]] = {}
+        by_metric: dict[str, list[RankedPoint]] = {}
         for point in self.points:
             if point.is_scored:
-                ranked = Ranked(point.group, point.method, point.simulated, point.measured)
+                ranked = RankedPoint(point.group, point.method, point.simulated, point.measured)
                 by_metric.setdefault(point.metric, []).append(ranked)
         return [right for points in by_metric.values() for right in orderings(points)]
 

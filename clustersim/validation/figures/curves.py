@@ -14,7 +14,7 @@ MOST_LINES = 12
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Points that differ only in the number of GPUs [num_points], smallest first."""
 
     label: str
@@ -28,7 +28,7 @@ class Curves:
     case: str
     metric: str
     unit: str
-    lines: list[Line]
+    lines: list[Curve]
     num_left_out: int
 
 
@@ -45,7 +45,7 @@ def _of_case(case: CaseVerdict) -> list[Curves]:
     found = []
     for (metric, unit), groups in by_metric.items():
         lines = [
-            Line(label, sorted(points, key=lambda point: point.num_gpus))
+            Curve(label, sorted(points, key=lambda point: point.num_gpus))
             for label, points in groups.items()
             if len({point.num_gpus for point in points}) > 1
         ]
