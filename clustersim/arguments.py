@@ -1,4 +1,4 @@
-"""Arguments of calls from Python: each is right, or an `InputError` says what was got and what is allowed."""
+"""Checks arguments of Python calls: a wrong one raises an `InputError` with the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 60
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed: str) -> None:
-    """Refuse a value that is of none of these kinds.
+    """Refuse a value of another type than `kinds`.
 
     >>> check_type("env", None, (int, float), "a number")
     Traceback (most recent call last):
@@ -25,7 +25,7 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], allowed
 
 
 def check_callable(name: str, value: object, allowed: str) -> None:
-    """Refuse what cannot be called.
+    """Refuse a value that is not callable.
 
     >>> check_callable("progress", 3, "a function of a share and a point")
     Traceback (most recent call last):
@@ -36,7 +36,7 @@ def check_callable(name: str, value: object, allowed: str) -> None:
 
 
 def check_texts(name: str, values: object, allowed: str) -> None:
-    """Refuse what is no list of texts; a text alone is none.
+    """Refuse a value that is not a list of texts; a single text is not one.
 
     >>> check_texts("overrides", "seed=1", "a list of texts")
     Traceback (most recent call last):
@@ -58,7 +58,7 @@ def check_number(
     is_whole: bool = False,
     may_be_infinite: bool = False,
 ) -> None:
-    """Refuse what is no real number, or not within these bounds; numpy's numbers are numbers too.
+    """Refuse a value that is not a real number within these bounds; numpy numbers are allowed.
 
     >>> check_number("efficiency", 1.5, above=0, most=1)
     Traceback (most recent call last):
@@ -87,7 +87,7 @@ def check_number(
 
 
 def as_numbers(name: str, values: object) -> np.ndarray:
-    """Return real numbers as an array of floats, of whatever shape they come in.
+    """Return real numbers as an array of floats, of any shape.
 
     >>> as_numbers("start_s", ["now"])
     Traceback (most recent call last):
@@ -98,7 +98,7 @@ def as_numbers(name: str, values: object) -> np.ndarray:
         if array.dtype.kind in "biuf" or array.size == 0:
             return array.astype(float)
     except (TypeError, ValueError):
-        pass  # told below
+        pass  # reported below
     raise _refused(name, values, "numbers")
 
 

@@ -1,7 +1,7 @@
-"""What can go wrong, told to the person who can mend it.
+"""Errors for users, with the place, the value and what is allowed.
 
-`InputError` is a `ValueError`, so a pydantic validator may raise it and the scenario loader gets it
-back with what was got and what is allowed still apart.
+`InputError` is a `ValueError`: a pydantic validator may raise it, and the scenario loader gets it back with `got`
+and `allowed` as separate fields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from difflib import get_close_matches
 class Mistake:
     """One mistake in an input file; `line` and `column` count from 1.
 
-    `named_by` is the key of the scenario that names the file, where that is another one.
+    `named_by` is the key of the scenario that names the file, if the file is not the scenario.
     """
 
     message: str
@@ -37,17 +37,17 @@ class Mistake:
 
 
 class ClustersimError(Exception):
-    """Whatever clustersim refuses to do; `exit_status` is what the command line ends with."""
+    """Base class of clustersim's errors; `exit_status` is that of the command line."""
 
     exit_status = 1
 
 
 class SimulationError(ClustersimError):
-    """The input is right and the simulation still could not be finished."""
+    """The input is valid, and the simulation could not be finished."""
 
 
 class InputError(ClustersimError, ValueError):
-    """A scenario or another input file is wrong. `mistakes` has every mistake that was found."""
+    """A scenario or another input file is wrong. `mistakes` has all mistakes that were found."""
 
     exit_status = 3
 
@@ -66,13 +66,13 @@ class InputError(ClustersimError, ValueError):
 
 
 class ToleranceError(ClustersimError):
-    """The result lies outside the tolerance that was asked for."""
+    """The result is outside the requested tolerance."""
 
     exit_status = 4
 
 
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """Return each mistake once, in the order of the lines of its file; files as they come.
+    """Return each mistake once, in the order of the lines of its file; files in order of appearance.
 
     >>> [each.line for each in in_order([Mistake("b", line=2), Mistake("a", line=1), Mistake("b", line=2)])]
     [1, 2]
@@ -83,7 +83,7 @@ def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
-    """Return the error for a name that nobody knows, with the nearest known one.
+    """Return the error for an unknown name, with the nearest known one.
 
     >>> print(unknown_name("all-reduce algorithm", "rng", ["doubling", "ring"]))
     no all-reduce algorithm is called 'rng'; did you mean 'ring'? (known: doubling, ring)
@@ -96,7 +96,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
 
 
 def _nearest(name: str, known: list[str]) -> str | None:
-    """Return the known name that is meant: one mistyped by a letter or two, one that shares its parts, or one like it.
+    """Return the nearest known name: one with a typo, one with common parts, or a similar one.
 
     >>> _nearest("bf16", ["amp-bf16", "fp16"]), _nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
     ('amp-bf16', 'v100')

@@ -1,4 +1,4 @@
-"""Chance has a name: random streams keyed by what they are for."""
+"""Random streams that are keyed by name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:
-    """Return the random stream of this seed and name, the same in any process and any order.
+    """Return the random stream of a seed and a name, the same in any process and any order.
 
-    One more rank or one more source of chance shifts nobody else's numbers.
+    One more rank or one more stream does not change the numbers of other streams.
 
     >>> bool(stream(1, "stragglers", 3).random() == stream(1, "stragglers", 3).random())
     True

@@ -1,4 +1,4 @@
-"""What a user writes is a frozen model: the base of every such model."""
+"""The base class of all models that a user writes in a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from clustersim.errors import InputError
 
 
 class Spec(BaseModel):
-    """A part of a scenario: frozen, and every key it does not know is a mistake."""
+    """A part of a scenario: frozen, and an unknown key is a mistake."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True, frozen=True)
 
 
 def whole(value: Any) -> Any:
-    """Read 1.28e6 as the whole number it is; leave anything else to be refused."""
+    """Convert a float such as 1.28e6 to its whole number; leave other values for validation."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

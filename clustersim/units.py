@@ -1,7 +1,7 @@
-"""Reads what users write (`56 Gbit/s`, `1.5 us`, `25 MiB`) and writes numbers for people.
+"""Parses quantities (`56 Gbit/s`, `1.5 us`, `25 MiB`) and formats numbers for reports.
 
-Inside, everything is SI: seconds, bytes, bytes per second, FLOP, FLOP per second. Case matters: `b` is
-nothing, `B` is a byte, `bit` is a bit. A number without a unit is refused, except zero.
+Values are in SI units: seconds, bytes, bytes per second, FLOP, FLOP per second. Case matters: `B` is a byte, `bit` is a
+bit, and `b` is not a unit. A number without a unit is refused, except zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*
 
 
 def parse(text: object, quantity: str) -> float:
-    """Read a quantity (`duration`, `size`, `rate`, `sample rate`, `flop`, `flop rate`) as an SI number.
+    """Parse a quantity (`duration`, `size`, `rate`, `sample rate`, `flop`, `flop rate`) and return it in SI units.
 
     >>> parse("56 Gbit/s", "rate")
     7000000000.0
@@ -109,7 +109,7 @@ FlopRate = Annotated[float, *_field("flop rate")]
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration for people.
+    """Return a duration as text with a unit.
 
     >>> format_duration(0.00123), format_duration(37800)
     ('1.23 ms', '10.5 h')
@@ -121,7 +121,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(num_bytes: float) -> str:
-    """Write a number of bytes for people, in powers of 1000.
+    """Return a number of bytes as text, in powers of 1000.
 
     >>> format_size(53_500_000)
     '53.5 MB'
@@ -130,7 +130,7 @@ def format_size(num_bytes: float) -> str:
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """Write a rate for people.
+    """Return a rate as text, in powers of 1000.
 
     >>> format_rate(7e9)
     '7.00 GB/s'
@@ -146,7 +146,7 @@ def _scaled(value: float) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, without an exponent."""
+    """Return a number with three significant digits, without an exponent."""
     if value == 0:
         return "0"
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))

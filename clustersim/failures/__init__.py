@@ -1,8 +1,8 @@
-"""Failures: when GPUs and hosts fail, and what checkpoints, lost work and restarts make of a long training.
+"""Failures: when GPUs and hosts fail, and the cost of checkpoints, lost work and restarts in a long training.
 
-Two levels. A few iterations are played on the clock, which gives the time of one; days of training are
-then a renewal process of failures over iterations of that time. So this room needs no clock and no links:
-how long a checkpoint takes to write is told to it.
+Two levels. A few iterations are simulated in detail, which gives the time of one; days of training are then a
+renewal process of failures over iterations of that time. So this package needs no clock and no links: the time to
+write a checkpoint is an argument.
 """
 
 from __future__ import annotations

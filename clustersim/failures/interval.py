@@ -1,4 +1,4 @@
-"""How often to save: the optima of Young and Daly, what is expected, and the best of a simulation."""
+"""Checkpoint intervals: the optima of Young and Daly, the expected time, and the best of a simulation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clustersim.failures.lifetimes import Failure, Kinds, failure_times, job_mtb
 from clustersim.failures.recovery import never_ends, recover, writes_needed
 
 _STEPS_OF_TWO = 4  # candidates between an interval and twice that
-_OCTAVES = 3  # each way from Young's optimum
-_FAILURES_TO_SEE = 2000
+_OCTAVES = 3  # below and above Young's optimum
+_NUM_FAILURES = 2000  # in all runs of an interval together
 _MOST_RUNS = 200
-_WORST = 20.0  # times the work: intervals that are expected to take longer are not simulated
+_WORST = 20.0  # times the work: intervals with a longer expected time are not simulated
 _MOST_EXPONENT = 650.0
 
 
@@ -44,10 +44,10 @@ def daly_s(write_s: float, mtbf_s: float) -> float:
 
 
 def expected_s(work_s: float, interval_s: float, write_s: float, down_s: float, mtbf_s: float) -> float:
-    """Return the mean total time of `recover` where failures are exponential.
+    """Return the mean total time of `recover` for exponential failures.
 
-    Each interval of length s, its writing included, takes mtbf e**(down / mtbf) (e**(s / mtbf) - 1) on average
-    (Daly, 2006; a failure may also come within `down_s`); the last has no writing. Infinite beyond 1e300 s.
+    Each interval of length s, the write included, takes mtbf e**(down / mtbf) (e**(s / mtbf) - 1) on average
+    (Daly, 2006; a failure may also come within `down_s`); the last interval has no write. Infinite beyond 1e300 s.
     """
     num_writes = writes_needed(work_s, interval_s)
     last_s = work_s - num_writes * interval_s
@@ -58,10 +58,10 @@ def expected_s(work_s: float, interval_s: float, write_s: float, down_s: float, 
 
 
 def is_hopeless(work_s: float, write_s: float, down_s: float, mtbf_s: float) -> bool:
-    """Say whether even at the best interval a training is expected to take longer than is simulated.
+    """Return whether a training is expected to take too long to simulate, even at the best interval.
 
-    Any real interval counts here, so that whole iterations can only be worse: `expected_s` has one minimum, between
-    write_s / 1000 and the whole work.
+    The interval is any real number here, so intervals of whole iterations can only be worse: `expected_s` has one
+    minimum, between write_s / 1000 and the whole work.
     """
     least_s = max(min(write_s, work_s) / 1000, work_s * 1e-9)
     intervals_s = np.geomspace(least_s, work_s, 400).tolist()
@@ -74,12 +74,12 @@ def best_interval(
     write_s: float,
     down_s: float,
     kinds: Kinds,
-    luck: Callable[[int], np.random.Generator],
+    rng_of: Callable[[int], np.random.Generator],
 ) -> tuple[float, list[tuple[float, float]]]:
-    """Return the best interval of a simulation, and what it was compared with: rows of (interval_s, mean total_s).
+    """Return the best interval of a simulation, and all compared intervals: rows of (interval_s, mean total_s).
 
     Intervals are whole steps (iterations) of `step_s` from an eighth of Young's optimum to eight times it, and
-    the whole work, but for those that are hopeless. All of them meet the same failures: `luck(run)` is the
+    the whole work, except those with a too long expected time. All have the same failures: `rng_of(run)` is the
     random stream of one run.
     """
     mtbf_s = job_mtbf_s(kinds)
@@ -90,11 +90,11 @@ def best_interval(
     ]
     if not candidates:
         raise never_ends(mtbf_s, down_s)
-    num_runs = min(_MOST_RUNS, max(1, round(_FAILURES_TO_SEE * mtbf_s / work_s)))
+    num_runs = min(_MOST_RUNS, max(1, round(_NUM_FAILURES * mtbf_s / work_s)))
     totals_s = np.zeros(len(candidates))
     for run in range(num_runs):
-        rng = luck(run)
-        failures = _Remembered(failure_times(kinds, partial(_same, rng)))
+        rng = rng_of(run)
+        failures = _CachedFailures(failure_times(kinds, partial(_same, rng)))
         totals_s += [recover(work_s, interval_s, write_s, down_s, failures).total_s for interval_s in candidates]
     rows = list(zip(candidates, (totals_s / num_runs).tolist(), strict=True))
     return min(rows, key=lambda row: row[1])[0], rows
@@ -111,8 +111,8 @@ def _same(rng: np.random.Generator, what: str, number: int) -> np.random.Generat
     return rng
 
 
-class _Remembered:
-    """Failures that are drawn once and gone through many times."""
+class _CachedFailures:
+    """Failures that are drawn once and iterated many times."""
 
     def __init__(self, failures: Iterator[Failure]):
         self._rest = failures

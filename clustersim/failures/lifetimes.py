@@ -1,4 +1,4 @@
-"""When what fails: a renewal process of each GPU and host, and all of them together."""
+"""Failure times: a renewal process for each GPU and host, merged in order of time."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy as np
 from clustersim.failures.spec import Lifetime
 
 Kinds = Sequence[tuple[str, Lifetime, int]]
-"""What can fail: its name (`gpu`, `host`), its lifetime, and how many of it there are."""
+"""Kinds of components that can fail: name (`gpu`, `host`), lifetime, and number of them."""
 
 
 class Failure(NamedTuple):
-    """What failed, and when, in seconds of wall clock from the beginning of the training."""
+    """A failure: its time in seconds of wall clock from the start of the training, and the component."""
 
     time_s: float
     what: str
     number: int
 
 
-def failure_times(kinds: Kinds, luck: Callable[[str, int], np.random.Generator]) -> Iterator[Failure]:
-    """Yield the failures of a job in the order of time, without end.
+def failure_times(kinds: Kinds, rng_of: Callable[[str, int], np.random.Generator]) -> Iterator[Failure]:
+    """Yield the failures of a job in order of time, without end.
 
-    Everything is new when the training begins, and is replaced by a new one when it fails. `luck(what,
-    number)` is the random stream of each; with one by name, more GPUs shift nobody's failures.
+    All components are new when the training starts, and a failed one is replaced by a new one. `rng_of(what,
+    number)` is the random stream of a component; with streams keyed by name, more GPUs change no other failures.
     """
-    lives = {(name, number): (lifetime, luck(name, number)) for name, lifetime, num in kinds for number in range(num)}
+    lives = {(name, number): (lifetime, rng_of(name, number)) for name, lifetime, num in kinds for number in range(num)}
     waiting = [(lifetime.draw_s(rng), *key) for key, (lifetime, rng) in lives.items()]
     heapq.heapify(waiting)
     while waiting:
@@ -39,10 +39,10 @@ def failure_times(kinds: Kinds, luck: Callable[[str, int], np.random.Generator])
 
 
 def least_failures(kinds: Kinds, length_s: float) -> float:
-    """Return how many failures at least come on average in so many seconds, whatever the shape of the lifetimes.
+    """Return a lower bound of the mean number of failures in `length_s` seconds, for any shape of the lifetimes.
 
-    The sum of t / mtbf - 1 over all that can fail, which bounds every renewal process from below; and t / mtbf for
-    exponential lifetimes, of which it is the mean itself.
+    The sum over all components of t / mtbf - 1, a lower bound for every renewal process, or of t / mtbf for
+    exponential lifetimes, which is their mean.
 
     >>> least_failures([("gpu", Lifetime(mtbf="8 s"), 4), ("host", Lifetime(mtbf="4 s", shape=2), 2)], 16.0)
     14.0
@@ -52,7 +52,7 @@ def least_failures(kinds: Kinds, length_s: float) -> float:
 
 
 def job_mtbf_s(kinds: Kinds) -> float:
-    """Return the mean time between failures of anything in the job, in the long run: 1 / (sum of number / mtbf).
+    """Return the mean time between failures in the job in the long run: 1 / (sum of number / mtbf).
 
     >>> job_mtbf_s([("gpu", Lifetime(mtbf="8 s"), 4), ("host", Lifetime(mtbf="4 s"), 2)])
     1.0

@@ -1,4 +1,4 @@
-"""What failures make of a training: work between checkpoints, lost where a failure comes before the next one."""
+"""Simulates failures in a training: work since the last checkpoint is lost at each failure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from clustersim.failures.lifetimes import Failure
 from clustersim.units import format_duration
 
 MOST_FAILURES = 200_000
-"""How many failures of one training are simulated."""
+"""Most failures of one training that are simulated."""
 
 _NEVER = Failure(math.inf, "nothing", -1)
 
 
 class Downtime(NamedTuple):
-    """One stop: what failed and when, the seconds of work and checkpoint that were lost, and until it went on."""
+    """One stop: the failure, the seconds of work and checkpoint that were lost, and the time when work resumed."""
 
     failure: Failure
     lost_s: float
@@ -27,10 +27,10 @@ class Downtime(NamedTuple):
 
 @dataclass(frozen=True)
 class Recovery:
-    """Where the time of a long training went. The four parts sum to `total_s`.
+    """The time of a long training in four parts, which sum to `total_s`.
 
-    `useful_s` is work that was kept, `checkpoint_s` the writing of those that were finished, `lost_s` what
-    was done since the last one when a failure came, `restart_s` from each failure until work went on.
+    `useful_s` is work that was kept, `checkpoint_s` the time to write finished checkpoints, `lost_s` the time
+    between the last checkpoint and a failure, `restart_s` the time from each failure until work resumed.
     """
 
     useful_s: float
@@ -47,14 +47,14 @@ class Recovery:
 
 
 def recover(work_s: float, interval_s: float, write_s: float, down_s: float, failures: Iterable[Failure]) -> Recovery:
-    """Return what becomes of `work_s` of training that is saved after every `interval_s` of it.
+    """Return where the time goes in a training of `work_s` seconds with a checkpoint after every `interval_s`.
 
-    Writing takes `write_s`, in which training stands still; after the last interval nothing is written.
-    After a failure `down_s` pass (detection, restart, reading) until work goes on from the last checkpoint,
-    and they pass again from a failure that comes within them. The intervals between two failures are one
-    division, so that the cost is that of the failures.
+    Training stops for `write_s` while a checkpoint is written; the last interval has none. After a failure, work
+    resumes from the last checkpoint `down_s` later (detection, restart, reading); a failure within `down_s` starts
+    it again. The intervals between two failures are one division, so the run time is proportional to the number of
+    failures.
     """
-    coming = _Coming(failures)
+    coming = _FailureQueue(failures)
     now_s, saved_s, lost_s, restart_s = 0.0, 0.0, 0.0, 0.0
     num_checkpoints, downtimes = 0, []
     while True:
@@ -78,7 +78,7 @@ def recover(work_s: float, interval_s: float, write_s: float, down_s: float, fai
 
 
 def writes_needed(work_s: float, interval_s: float) -> int:
-    """Return how many checkpoints are written in this much work: after every interval but the last.
+    """Return the number of checkpoints in this much work: one after every interval but the last.
 
     >>> writes_needed(30.0, 10.0), writes_needed(31.0, 10.0), writes_needed(3.0, 10.0)
     (2, 3, 0)
@@ -87,16 +87,15 @@ def writes_needed(work_s: float, interval_s: float) -> int:
 
 
 def never_ends(mtbf_s: float, down_s: float) -> SimulationError:
-    """Return the error of a training that failures keep from ending."""
+    """Return the error for a training that never ends because of failures."""
     return SimulationError(
-        f"the training does not end: something fails every {format_duration(mtbf_s)} on average, and a restart takes "
-        f"{format_duration(down_s)} beside the work that is lost; save more often, restart more quickly, or give a "
-        "longer mtbf"
+        f"the training does not end: there is a failure every {format_duration(mtbf_s)} on average, and a restart "
+        f"takes {format_duration(down_s)} plus the lost work; save more often, restart faster, or give a longer mtbf"
     )
 
 
-class _Coming:
-    """Failures that are still to come; `first` is the next."""
+class _FailureQueue:
+    """Failures that have not happened yet; `first` is the next one."""
 
     def __init__(self, failures: Iterable[Failure]):
         self._rest: Iterator[Failure] = iter(failures)
@@ -104,7 +103,7 @@ class _Coming:
         self.first = next(self._rest, _NEVER)
 
     def until_restarted(self, down_s: float) -> float:
-        """Pass the next failure and those that come while the job is down; return when it goes on."""
+        """Consume the next failure and those while the job is down; return when work resumes."""
         until_s = self.first.time_s
         while self.first.time_s <= until_s:
             until_s = self.first.time_s + down_s

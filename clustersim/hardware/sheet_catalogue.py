@@ -89,7 +89,7 @@ class SheetCatalogue(Mapping[str, str], Generic[Device]):
                     message, allowed = f"there is no file '{found[key]}'", "a sheet's name or file"
                     mistakes.append(here.mistake(message, f"{key}.value", name, allowed))
             except InputError as error:
-                mistakes += [here.told(wrong, f"{key}.value") for wrong in error.mistakes]
+                mistakes += [here.located(wrong, f"{key}.value") for wrong in error.mistakes]
         if mistakes:
             raise InputError(mistakes)
         return type(device)(**(vars(device) | found))

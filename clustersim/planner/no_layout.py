@@ -12,8 +12,8 @@ from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.request import PlanRequest
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point, build_topology
-from clustersim.scenario.laid_out import layout_mistakes
-from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
+from clustersim.scenario.layout_checks import layout_mistakes
+from clustersim.scenario.offload_checks import host_memory_mistakes, in_hosts_mistakes
 from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
 from clustersim.units import format_size

@@ -12,8 +12,8 @@ from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memor
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.space import Choice
-from clustersim.scenario.laid_out import layout_mistakes
-from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
+from clustersim.scenario.layout_checks import layout_mistakes
+from clustersim.scenario.offload_checks import host_memory_mistakes, in_hosts_mistakes
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.workloads import Workloads
 

@@ -15,7 +15,7 @@ from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
 from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
-from clustersim.scenario.planned import plan_mistakes
+from clustersim.scenario.plan_checks import plan_mistakes
 
 _BATCH_OF_EACH = 720_720
 """Samples per GPU that are divisible by nearly all numbers of replicas and micro-batches."""

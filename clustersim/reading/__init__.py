@@ -1,6 +1,6 @@
-"""Files that people write, as trees whose every value knows its line, and what is wrong with them in plain words.
+"""Reads files written by users as trees with the line of every value, and explains what is wrong with them.
 
-No scenario, cluster or device in here: what a file may say is told by the pydantic model it is read for.
+This package does not depend on scenarios, clusters or devices: a pydantic model defines what a file may contain.
 """
 
 from __future__ import annotations

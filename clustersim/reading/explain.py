@@ -1,4 +1,4 @@
-"""Turns what pydantic finds wrong into mistakes a person can mend: where, what was got, what is allowed."""
+"""Converts pydantic errors to mistakes for users: place, value, and allowed values."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake and the path of the value it is about, which may not exist.
+    """A mistake and the path of its value, which may not exist.
 
-    `meant` is the path that an unknown key probably stands for.
+    `meant` is the path that an unknown key was probably meant for.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class _Located:
-    """One pydantic error: the node it is about, the key if that is missing, and the union branches passed."""
+    """One pydantic error: the path of its node or missing key, and the union branches on the way."""
 
     path: Path
     branches: tuple[tuple[Path, str], ...]
@@ -78,7 +78,7 @@ class _Located:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a tree was read for: see `explain`."""
+    """The model of a tree: see `explain`."""
 
     model: Any
     what: str
@@ -87,12 +87,12 @@ class _Wanted:
 def explain(error: ValidationError, root: Node, model: Any, what: str = "kind") -> list[Problem]:
     """Return every mistake of a validation, each with its place in the tree.
 
-    `model` is what the tree is read for: a model, or a union of some told apart by their `kind`, of which `what`
-    says what it is the kind of.
+    `model` is the model of the tree, or a union of models with different `kind`; `what` names in messages what
+    such a kind is of.
     """
     located = [_locate(root, details) for details in error.errors(include_url=False)]
     found = [problem for each in _condensed(located, root) for problem in _problems(each, root, _Wanted(model, what))]
-    meant = {problem.meant for problem in found}  # a misspelt key is not missing as well
+    meant = {problem.meant for problem in found}  # a misspelt key is not also reported as missing
     return [problem for problem in found if problem.path not in meant or root.at(problem.path) is not None]
 
 
@@ -116,13 +116,13 @@ def got_text(value: Any) -> str:
 
 
 def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
-    """Follow a pydantic `loc` through the tree; what is no key there is the name of a union's branch."""
+    """Follow a pydantic `loc` through the tree; a part that is not a key there names a branch of a union."""
     node, fresh = root, True
     path: Path = ()
     branches: list[tuple[Path, str]] = []
     loc: Loc = tuple(error["loc"])
     for number, part in enumerate(loc):
-        if part == "[key]":  # it is the key itself that is wrong
+        if part == "[key]":  # the key itself is wrong
             continue
         child = node.child(part)
         if fresh and part in _tags(node):
@@ -139,12 +139,12 @@ def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
 
 
 def _tags(node: Node) -> list[object]:
-    """Return what names the branch of a discriminated union in this map."""
+    """Return the values in this map that select the branch of a discriminated union."""
     return [node.children[key].value for key in TAGS if key in node.children]
 
 
 def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:
-    """Yield errors that are one mistake together: a union reports every branch, a person means one of them."""
+    """Yield groups of errors that are one mistake: a union reports every branch, and the user means one of them."""
     groups: dict[Path | int, list[_Located]] = {}
     for number, each in enumerate(located):
         groups.setdefault(each.branches[0][0] if each.branches else number, []).append(each)
@@ -194,17 +194,17 @@ def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]
 
 
 def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
-    """Return a mistake that a validator raised, placed at its own key below `path` where that exists."""
+    """Return a mistake that a validator raised, placed at its own key below `path` if that exists."""
     key = mistake.named_by if mistake.line is not None else mistake.key if mistake.file is None else None
     keys = key.split(".") if key else []
     full: Path = (*path, *(int(key) if key.isdecimal() else key for key in keys))
-    told = place_of(full, root).told(mistake, dotted(full) or None)
-    is_elsewhere = mistake.line is not None or told.got is not None
-    return Problem(full, told if is_elsewhere else replace(told, got=_got(full, root)))
+    placed = place_of(full, root).located(mistake, dotted(full) or None)
+    is_complete = mistake.line is not None or placed.got is not None
+    return Problem(full, placed if is_complete else replace(placed, got=_got(full, root)))
 
 
 def place_of(path: Path, root: Node) -> Place:
-    """Return where the value at a path stands; where there is none, its nearest parent."""
+    """Return the place of the value at a path, or of its nearest parent."""
     for length in range(len(path), -1, -1):
         node = root.at(path[:length])
         if node is not None:
@@ -263,7 +263,7 @@ def _unknown_kind(path: Path, root: Node, wanted: _Wanted) -> Problem:
     node = root.at(path)
     if node is None:
         allowed = ", ".join(known)
-        message = f"this key is missing: which {what} is meant (known: {allowed})"
+        message = f"this key is missing: the kind of {what} (known: {allowed})"
         return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", allowed))
     got = node.plain()
     error = unknown_name(what, got if isinstance(got, str) else got_text(got), known).mistakes[0]

@@ -1,4 +1,4 @@
-"""Finds and reads the files that people write, whatever they turn out to be."""
+"""Finds and reads files written by users."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def looks_like_path(text: str) -> bool:
-    """Return whether a user means a file and not a short name.
+    """Return whether a text is a path and not a short name.
 
     >>> looks_like_path("titan"), looks_like_path("my/titan"), looks_like_path("titan.yaml")
     (False, True, True)
@@ -26,12 +26,12 @@ def looks_like_path(text: str) -> bool:
 
 
 def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> Path:
-    """Return the file a user means: a path (from `beside`, else from here) or the short name of a shipped one.
+    """Return the path of a file, given as a path (relative to `beside`, else to the working directory) or a short name.
 
-    `folder` is where the shipped ones lie (`scenarios`, `topologies`), `what` what such a file is called.
+    `folder` contains the shipped files (`scenarios`, `topologies`); `what` names such a file in messages.
     """
     if "\0" in name or not name.strip():
-        raise InputError(f"no {what} can be called {name[:60]!r}", got=repr(name[:60]))
+        raise InputError(f"this is not the name of a {what} (got {name[:60]!r})", got=repr(name[:60]))
     path = (beside or Path()) / Path(name).expanduser()
     shipped = shipped_files(folder)
     if _exists(path) and not (path.is_dir() and name in shipped):
@@ -56,7 +56,7 @@ def _exists(path: Path) -> bool:
 
 
 def read_text(path: Path, num_bytes: int = LIMITS.num_bytes) -> str:
-    """Return the text of a file a person could have written: UTF-8, at most `num_bytes`, no binary."""
+    """Return the text of a file: UTF-8, at most `num_bytes`, not binary."""
     place = Place(str(path))
     try:
         if path.is_dir():
@@ -95,7 +95,7 @@ def _decoded(data: bytes, place: Place) -> str:
 
 
 def read_map(path: Path, what: str, limits: Limits = LIMITS) -> tuple[Node, list[Mistake]]:
-    """Return the tree of a YAML file whose top level is a map, and its lesser mistakes."""
+    """Return the tree of a YAML file whose top level is a map, and the mistakes that do not stop reading."""
     root, mistakes = read_yaml(read_text(path, limits.num_bytes), str(path), limits=limits)
     if root.value is None:
         raise InputError(Place(str(path)).mistake(f"the file is empty; a {what} is a list of 'key: value' lines"))
@@ -109,11 +109,11 @@ def read_map(path: Path, what: str, limits: Limits = LIMITS) -> tuple[Node, list
 
 @contextmanager
 def named_by(node: Node, key: str) -> Iterator[None]:
-    """Tell mistakes that have no line of their own where a value names the file, or nothing, that has them."""
+    """Place mistakes without a line of their own at the value that names their file."""
     try:
         yield
     except InputError as error:
-        raise InputError([node.place.told(mistake, key) for mistake in error.mistakes]) from None
+        raise InputError([node.place.located(mistake, key) for mistake in error.mistakes]) from None
 
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
@@ -121,7 +121,7 @@ _WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
 
 def with_files(node: Node, key: str = "") -> Node:
-    """Return the tree with every path that is seen from the file it stands in made one seen from here."""
+    """Return the tree with every path relative to its file made relative to the working directory."""
     if isinstance(node.value, dict):
         return node.with_value({name: with_files(child, name) for name, child in node.value.items()})
     if isinstance(node.value, list):

@@ -1,4 +1,4 @@
-"""Which models may stand at a place of the tree: what a message needs to name the known keys."""
+"""Finds the models that are allowed at a place of the tree, to name the known keys in messages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pydantic.fields import FieldInfo
 from clustersim.reading.tree import Node, Path
 
 TAGS = ("kind", "template")
-"""Keys that say which model a map is of."""
+"""Keys that select the model of a map."""
 
 
 def models_at(model: Any, root: Node, path: Path) -> list[type[BaseModel]]:
-    """Return the models that a map at this path may be of, narrowed by its `kind` where it has one.
+    """Return the possible models of the map at this path, narrowed by its `kind` if it has one.
 
-    `model` is what the whole tree is of: a model, or a union of some.
+    `model` is the model of the whole tree, or a union of models.
     """
     return [kind for kind in _narrowed(_kinds_at(model, root, path), root.at(path)) if _is_model(kind)]
 
 
 def takes_list(model: Any, root: Node, path: Path) -> bool:
-    """Return whether a list can stand at this path, whatever is in it; true where the path is not known."""
+    """Return whether a list is allowed at this path, whatever its elements; true if the path is unknown."""
     kinds = _kinds_at(model, root, path)
     return not kinds or any(
         kind is Any or (get_origin(kind) or kind) in (list, tuple, set, frozenset) for kind in kinds
@@ -31,17 +31,17 @@ def takes_list(model: Any, root: Node, path: Path) -> bool:
 
 
 def known_keys(models: list[type[BaseModel]]) -> list[str]:
-    """Return the keys that these models take, in order."""
+    """Return the keys of these models, in order."""
     return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
 
 
 def known_kinds(models: list[type[BaseModel]]) -> list[str]:
-    """Return the names that `kind` may have in these models, in alphabetical order."""
+    """Return the possible values of `kind` in these models, in alphabetical order."""
     return sorted({kind for model in models for kind in kinds_of(model)})
 
 
 def kinds_of(model: type[BaseModel], tag: str = "kind") -> tuple[str, ...]:
-    """Return the values of a model's `kind` (or another key that tells models apart), none where it has no such key."""
+    """Return the values of a model's `kind` (or of another tag); none if it has no such key."""
     field = model.model_fields.get(tag)
     if field is None:
         return ()
@@ -51,7 +51,7 @@ def kinds_of(model: type[BaseModel], tag: str = "kind") -> tuple[str, ...]:
 
 
 def field_of(model: type[BaseModel], key: str) -> FieldInfo | None:
-    """Return the field that a user calls `key`."""
+    """Return the field with the alias or name `key`."""
     for name, field in model.model_fields.items():
         if key == (field.alias or name):
             return field
@@ -90,10 +90,10 @@ def _flat(annotation: Any) -> list[Any]:
 
 
 def _narrowed(kinds: list[Any], node: Node | None) -> list[Any]:
-    """Return the models that a map's `kind`, or its `template`, may mean; all where it has none."""
+    """Return the models with a map's `kind` or `template`; all models if it has none."""
     for tag in TAGS:
-        said = node.children.get(tag) if node is not None else None
-        named = [model for model in kinds if _is_model(model) and said and str(said.value) in kinds_of(model, tag)]
+        given = node.children.get(tag) if node is not None else None
+        named = [model for model in kinds if _is_model(model) and given and str(given.value) in kinds_of(model, tag)]
         if named:
             return named
     return kinds

@@ -1,4 +1,4 @@
-"""What somebody wrote as a tree whose every value knows where it stands."""
+"""The tree of a file: every value with its place."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MAX_DEPTH = 40
 _SHOWN_COLUMNS = 160
 
 Path = tuple[str | int, ...]
-"""The way from the top of the tree to a value: keys of maps and numbers of list elements."""
+"""The path from the top of the tree to a value: keys of maps and numbers of list elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a file may hold, so that none fills the memory; reading an event takes about 0.1 ms.
+    """The maximum size of a file, so that no file fills the memory; an event takes about 0.1 ms to read.
 
-    `num_events` is what it may write: a value is one event, a map or a list two. `num_values` is what that may
-    stand for, what an alias repeats counted each time.
+    `num_events` is the limit of the text: a value is one event, a map or a list is two. `num_values` is the limit of
+    the tree, where the values of an alias count each time.
     """
 
     num_bytes: int = 1 << 20
@@ -33,12 +33,12 @@ class Limits:
 
 
 LIMITS = Limits()
-"""Of a file that people write by hand."""
+"""The limits of a file that is written by hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was written; `line` and `column` count from 1."""
+    """The place of a value in a file; `line` and `column` count from 1."""
 
     file: str | None = None
     line: int | None = None
@@ -48,26 +48,26 @@ class Place:
     def mistake(
         self, message: str, key: str | None = None, got: str | None = None, allowed: str | None = None
     ) -> Mistake:
-        """Return the mistake that was made here; a source line too long to read is left out."""
+        """Return a mistake at this place; a source line that is too long is left out."""
         shown = None
         if self.source_line is not None and self.column is not None and self.column <= _SHOWN_COLUMNS:
             shown = "".join(char if char.isprintable() else " " for char in self.source_line[:_SHOWN_COLUMNS])
         return Mistake(message, key, self.file, self.line, self.column, got, allowed, shown)
 
-    def told(self, mistake: Mistake, key: str | None) -> Mistake:
-        """Return a mistake as one that was made here; one with a line of its own also says that this names its file."""
+    def located(self, mistake: Mistake, key: str | None) -> Mistake:
+        """Return a mistake moved to this place; if it has its own line, add that this place names its file."""
         if mistake.line is not None:
             if self.line is None or mistake.file == self.file:
                 return replace(mistake, named_by=mistake.named_by or key)
             here = f"{self.file}:{self.line}:{self.column}"
-            return replace(mistake, message=f"{mistake.message} (the file that {here} names: {key})", named_by=None)
+            return replace(mistake, message=f"{mistake.message} (in the file that {here} names: {key})", named_by=None)
         message = str(mistake) if mistake.file else mistake.message
         return self.mistake(message, key, mistake.got, mistake.allowed)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A scalar, a map or a list, and where it stands. `key_place` is where its key in a map stands."""
+    """A scalar, a map or a list, and its place. `key_place` is the place of its key in a map."""
 
     value: Any  # a scalar, dict[str, Node] or list[Node]
     place: Place
@@ -86,7 +86,7 @@ class Node:
             yield from enumerate(self.value)
 
     def child(self, key: str | int) -> Node | None:
-        """Return the node under a key or a number, None where there is none."""
+        """Return the node of a key or a number, None if there is none."""
         if isinstance(self.value, dict):
             return self.value.get(key)
         if isinstance(self.value, list) and isinstance(key, int) and 0 <= key < len(self.value):
@@ -95,7 +95,7 @@ class Node:
         return None
 
     def at(self, path: Path) -> Node | None:
-        """Return the node at a path, None where there is none."""
+        """Return the node at a path, None if there is none."""
         node: Node | None = self
         for key in path:
             node = node.child(key) if node is not None else None
@@ -116,7 +116,7 @@ class Node:
         return self.with_value([new if number == path[0] else element for number, element in enumerate(self.value)])
 
     def plain(self) -> Any:
-        """Return the values alone, as plain maps, lists and scalars."""
+        """Return the values without places, as plain maps, lists and scalars."""
         if isinstance(self.value, dict):
             return {key: child.plain() for key, child in self.value.items()}
         if isinstance(self.value, list):
@@ -125,7 +125,7 @@ class Node:
 
 
 def dotted(path: Path) -> str:
-    """Write a path for people.
+    """Return a path as text.
 
     >>> dotted(("stragglers", 0, "cv"))
     'stragglers.0.cv'
@@ -134,23 +134,23 @@ def dotted(path: Path) -> str:
 
 
 def check_extent(root: Node, num_values: int = LIMITS.num_values) -> None:
-    """Refuse a tree that is too deep or, counting what an alias repeats each time, too large."""
+    """Refuse a tree that is too deep or too large; the values of an alias count each time."""
     visits, waiting = 0, [(root, 0)]
     while waiting:
         node, depth = waiting.pop()
         visits += 1
         if depth > MAX_DEPTH:
-            raise InputError(node.place.mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter"))
+            raise InputError(node.place.mistake(f"nested more than {MAX_DEPTH} levels deep; use fewer levels"))
         if visits + len(waiting) > num_values:
-            limit = f"at most {num_values:,} values, counting those that an alias (*name) repeats"
-            raise InputError(root.place.mistake(f"too many values; a file holds {limit}", allowed=limit))
+            limit = f"at most {num_values:,} values, including those that an alias (*name) repeats"
+            raise InputError(root.place.mistake(f"too many values; a file may have {limit}", allowed=limit))
         waiting.extend((child, depth + 1) for _, child in node.items())
 
 
 def from_python(value: Any, key: str | None = None, depth: int = 0) -> Node:
-    """Return the tree of a Python mapping, sequence or scalar, which has no place in any file."""
+    """Return the tree of a Python mapping, sequence or scalar; its values have no place."""
     if depth > MAX_DEPTH:
-        raise InputError(Mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter", key))
+        raise InputError(Mistake(f"nested more than {MAX_DEPTH} levels deep; use fewer levels", key))
     if isinstance(value, Mapping):
         return Node({str(name): from_python(child, str(name), depth + 1) for name, child in value.items()}, Place())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -159,7 +159,7 @@ def from_python(value: Any, key: str | None = None, depth: int = 0) -> Node:
 
 
 def _scalar(value: Any, key: str | None) -> Any:
-    """Return what YAML could have held: numpy's numbers and paths become plain ones."""
+    """Return a scalar of YAML: numpy numbers and paths are converted."""
     plain = value.item() if isinstance(value, np.generic) else str(value) if isinstance(value, PurePath) else value
     if isinstance(plain, float) and not math.isfinite(plain):
         raise InputError(Mistake(f"a number must be finite (got {plain})", key, got=str(plain)))

@@ -1,7 +1,7 @@
-"""Reads YAML 1.2 text as a tree with places, one event at a time, so that nothing grows past its limits.
+"""Reads YAML 1.2 text as a tree with places, one event at a time, so that nothing exceeds its limits.
 
-What YAML allows and nobody here has a use for is a mistake here: a key given twice, a tag, a number that
-is not finite, a second document.
+Some YAML that is legal is a mistake here: a key given twice, a tag, a number that is not finite, a second
+document.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PLAIN_WORDS = (
     ("cannot start any token", "a character that cannot start a value; put quotes around the text"),
     (
         "mapping values are not allowed",
-        "a ':' that does not belong here; indent the line above alike or put quotes around the text",
+        "a ':' that does not belong here; give the line above the same indentation, or put quotes around the text",
     ),
-    ("expected <block end>", "this line is not indented like the ones above it"),
-    ("could not find expected ':'", "a line that is no 'key: value'"),
+    ("expected <block end>", "this line has another indentation than the ones above it"),
+    ("could not find expected ':'", "this line is not a 'key: value'"),
     ("expected the node content", "a value is missing here; is a '[' or a '{' never closed?"),
     ("unexpected end of stream", "a quote that is never closed"),
     ("expected ',' or ']'", "a '[' that is never closed with ']'"),
@@ -39,17 +39,17 @@ _PLAIN_WORDS = (
 )
 
 
-_TOLD_AT_THE_START = ("unexpected end of stream", "expected ',' or", "could not find expected ':'")
+_PLACED_AT_START = ("unexpected end of stream", "expected ',' or", "could not find expected ':'")
 _ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 
 def read_yaml(
     text: str, file: str | None, positions: bool = True, limits: Limits = LIMITS, typed: bool = True
 ) -> tuple[Node, list[Mistake]]:
-    """Return the tree of one YAML document and the mistakes that do not keep it from being read.
+    """Return the tree of one YAML document and the mistakes that do not stop reading.
 
-    Broken syntax raises an `InputError` with its line; the tree of an empty document is a null. Scalars that are not
-    `typed` stay the text that was written, or null.
+    Broken syntax raises an `InputError` with its line; the tree of an empty document is a null. Without `typed`,
+    scalars stay as written, or null.
     """
     read = _read if len(text) > _MOST_KEPT else _read_once
     node, mistakes = read(text, file, positions, limits, typed)
@@ -69,11 +69,11 @@ def _read(
 
 
 _read_once = lru_cache(maxsize=256)(_read)
-"""The same for texts that come again: sheets, what many scenarios extend, values that are set in many of them."""
+"""`_read` with a cache, for texts that are read often: sheets, scenarios that others extend, values of overrides."""
 
 
 class _Reader:
-    """Turns YAML events into nodes."""
+    """Converts YAML events to nodes."""
 
     def __init__(self, text: str, file: str | None, positions: bool, num_events: int, typed: bool):
         from ruamel.yaml import YAML
@@ -96,18 +96,20 @@ class _Reader:
                 if count > self.num_events:
                     place = self.place(event.start_mark)
                     raise InputError(
-                        place.mistake(f"too many values; a file holds about {self.num_events // 2:,} at most")
+                        place.mistake(f"too many values; a file may have at most about {self.num_events // 2:,}")
                     )
                 yield event
         except YAMLError as error:
             raise InputError(self.syntax_mistake(error)) from None
         except InputError:
             raise
-        except (ValueError, OverflowError):  # ruamel does not check that an escape is a character
+        except (ValueError, OverflowError):  # ruamel does not check that an escape is a valid character
             position = next(
                 (found.start() for found in _ESCAPE.finditer(text) if int(found[1], 16) > sys.maxunicode), 0
             )
-            raise InputError(self.place(_Mark(self.lines, position)).mistake("this escape is no character")) from None
+            raise InputError(
+                self.place(_Mark(self.lines, position)).mistake("this escape is not a valid character")
+            ) from None
 
     def place(self, mark: Any) -> Place:
         if not self.positions or mark is None:
@@ -116,10 +118,10 @@ class _Reader:
         return Place(self.file, mark.line + 1, mark.column + 1, line)
 
     def syntax_mistake(self, error: Any) -> Mistake:
-        """Return what the parser could not read, in plain words, at its place."""
+        """Return the parser's error as a mistake at its place, in plain words."""
         problem = " ".join(str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).split())
         mark = getattr(error, "problem_mark", None)
-        if any(sign in problem for sign in _TOLD_AT_THE_START):
+        if any(sign in problem for sign in _PLACED_AT_START):
             mark = getattr(error, "context_mark", None) or mark
         if mark is None and isinstance(getattr(error, "position", None), int):
             mark = _Mark(self.lines, error.position)
@@ -135,21 +137,21 @@ class _Reader:
                 continue
             if root is not None:
                 raise InputError(
-                    self.place(event.start_mark).mistake("a second document; a file holds one, so drop the '---'")
+                    self.place(event.start_mark).mistake("a second document; a file has one, so remove the '---'")
                 )
             root = self.node(event, 0)
         return root or Node(None, Place(self.file))
 
     def node(self, event: Any, depth: int) -> Node:
-        """Return the value that begins with an event; refuse what is nested too deep and aliases of nothing."""
+        """Return the value that starts with an event; refuse too deep nesting and unknown aliases."""
         place = self.place(event.start_mark)
         name = type(event).__name__
         if depth > MAX_DEPTH:
-            raise InputError(place.mistake(f"nested more than {MAX_DEPTH} levels deep; write it flatter"))
+            raise InputError(place.mistake(f"nested more than {MAX_DEPTH} levels deep; use fewer levels"))
         if name == "AliasEvent":
             if event.anchor not in self.anchors:
                 raise InputError(
-                    place.mistake(f"no '&{event.anchor}' stands before this '*{event.anchor}'", got=f"*{event.anchor}")
+                    place.mistake(f"'*{event.anchor}' has no '&{event.anchor}' before it", got=f"*{event.anchor}")
                 )
             return self.anchors[event.anchor]
         if (
@@ -171,20 +173,20 @@ class _Reader:
         return made
 
     def sequence(self, place: Place, depth: int) -> Node:
-        """Return the list that has just begun."""
+        """Return the list after its start event."""
         elements = []
         while type(event := next(self.events)).__name__ != "SequenceEndEvent":
             elements.append(self.node(event, depth + 1))
         return Node(elements, place)
 
     def mapping(self, place: Place, depth: int) -> Node:
-        """Return the map that has just begun; note keys that are given twice."""
+        """Return the map after its start event; note keys that are given twice."""
         children: dict[str, Node] = {}
         merged: list[Node] = []
         while type(event := next(self.events)).__name__ != "MappingEndEvent":
             key_place = self.place(event.start_mark)
             if type(event).__name__ != "ScalarEvent":
-                raise InputError(key_place.mistake("a key that is no plain text; write 'key: value'"))
+                raise InputError(key_place.mistake("a key must be plain text; write 'key: value'"))
             key = event.value
             child = replace(self.node(next(self.events), depth + 1), key_place=key_place)
             if key == "<<" and event.implicit[0]:
@@ -198,7 +200,7 @@ class _Reader:
         return Node(self.with_merged(children, merged), place)
 
     def with_merged(self, children: dict[str, Node], merged: list[Node]) -> dict[str, Node]:
-        """Add what `<<: *anchor` brings in; a map's own keys win, then the earlier map."""
+        """Add the keys of `<<: *anchor`; a map's own keys win, then those of earlier maps."""
         for source in merged:
             if not isinstance(source.value, dict):
                 self.mistakes.append(source.place.mistake("'<<' merges maps only"))
@@ -207,7 +209,7 @@ class _Reader:
         return children
 
     def scalar(self, event: Any, place: Place) -> Node:
-        """Return a single value as what it reads as, or as text; note a number that is none."""
+        """Return a scalar with its type, or as text; note an invalid number."""
         text: str = event.value
         tag = str(event.tag) if event.tag is not None else self.resolve(event)
         if not self.typed:
@@ -228,7 +230,7 @@ class _Reader:
 
 
 class _Mark:
-    """The line and column of a character, counted from 0, where only its number is known."""
+    """The line and column of a character, counted from 0, from its position in the text."""
 
     def __init__(self, lines: list[str], position: int):
         self.line, self.column = 0, position
@@ -251,13 +253,13 @@ def _value(text: str, kind: str) -> Any:
 
 def _integer(text: str) -> int:
     if len(text) > 30:
-        raise ValueError(f"a whole number may be {_LARGEST} at most")
+        raise ValueError(f"a whole number must be at most {_LARGEST}")
     try:
         value = int(text, 0) if text.lstrip("+-").lower().startswith(("0x", "0o", "0b")) else int(text)
     except ValueError:
         raise ValueError("expected a whole number") from None
     if abs(value) > _LARGEST:
-        raise ValueError(f"a whole number may be {_LARGEST} at most")
+        raise ValueError(f"a whole number must be at most {_LARGEST}")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Finds the sweep axes of a scenario and goes through their product.
+"""Finds the sweep axes of a scenario and yields their product.
 
-Any scalar may be a list. A list is an axis where the model does not take it as it stands: `num_gpus: [1, 32]`
-is one, `dims: [4, 4]` of a torus is not, `dims: [[4, 4], [8, 8]]` is one again.
+Any scalar may be a list. A list is an axis if the model does not accept it as a value: `num_gpus: [1, 32]` is
+an axis, `dims: [4, 4]` of a torus is not, and `dims: [[4, 4], [8, 8]]` is one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from clustersim.scenario.point import Point
 
 MAX_POINTS = 10_000
 _TRIED = 16
-_TAGS = ("kind", "template")  # which model a map is of: a list here is never right as it stands
+_TAGS = ("kind", "template")  # keys that select a model: a list here is always an axis
 _NEVER_AXES = ("name", "description", "$schema", "extends")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One choice on every axis: the labels, the tree with the choices made, and what came of validating it."""
+    """One value on every axis: the labels, the tree with these values, and the result of its validation."""
 
     axes: dict[str, Any]
     root: Node
@@ -36,12 +36,12 @@ Validate = Callable[[Node], tuple[Point | None, list[Problem]]]
 
 
 def settings(root: Node, validate: Validate) -> Iterator[Setting]:
-    """Yield every setting; the axis that stands first in the file changes slowest."""
+    """Yield every setting; the first axis in the file changes slowest."""
     yield from _settings(root, {}, 1, validate)
 
 
 def _settings(root: Node, axes: dict[str, Any], num_points: int, validate: Validate) -> Iterator[Setting]:
-    """Go through the first axis that is left; those chosen before make `num_points` points already."""
+    """Yield the settings of the next axis; the earlier axes multiply to `num_points` points."""
     point, problems = validate(root)
     path = next(_axes(root, problems, validate), None) if problems else None
     if path is None:
@@ -54,7 +54,7 @@ def _settings(root: Node, axes: dict[str, Any], num_points: int, validate: Valid
 
 
 def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[Path]:
-    """Yield the paths of the lists that are axes, outer ones first, in file order."""
+    """Yield the paths of lists that are axes, outer ones first, in file order."""
     for path, node in _lists(root, ()):
         if path[-1] in _TAGS and _within(problems, path[:-1]):
             yield path
@@ -65,10 +65,10 @@ def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[P
 
 
 def _is_axis(root: Node, path: Path, elements: Sequence[Node], here: list[Problem], validate: Validate) -> bool:
-    """Return whether a list that is wrong as it stands is meant as an axis.
+    """Return whether a list that is not valid as a value is meant as an axis.
 
-    It is if one element alone is right in its place. Where none is, the list is wrong either way: it is one
-    if no list may stand there, and else if that leaves fewer mistakes.
+    It is if one of its elements is valid in its place. If none is, the list is wrong either way: it is an axis
+    if no list is allowed there, or else if that leaves fewer mistakes.
     """
     alone = [_within(validate(root.put(path, element))[1], path) for element in elements[:_TRIED]]
     if not all(alone):
@@ -93,9 +93,11 @@ def _elements(root: Node, path: Path, at_most: int) -> Sequence[Node]:
     node = root.at(path) or root
     elements: list[Node] = node.value
     if not elements:
-        raise InputError(node.place.mistake("an empty list; give at least one value", dotted(path), "an empty list"))
+        raise InputError(
+            node.place.mistake("the list is empty; give at least one value", dotted(path), "an empty list")
+        )
     if len(elements) > at_most:
-        message = f"with this list the scenario has more than {MAX_POINTS:,} runs; shorten it"
+        message = f"with this list of {len(elements)} values the scenario has more than {MAX_POINTS:,} runs; shorten it"
         raise InputError(node.place.mistake(message, dotted(path), f"{len(elements)} values"))
     seen: list[Any] = []
     for element in elements:
@@ -109,7 +111,7 @@ def _elements(root: Node, path: Path, at_most: int) -> Sequence[Node]:
 
 
 def labels(values: Sequence[Any]) -> list[Any]:
-    """Return a short label for each value of an axis: scalars as they are, maps by what tells them apart.
+    """Return a short label for each value of an axis: scalars as they are, maps by the keys that differ.
 
     >>> labels([{"kind": "all-reduce", "algorithm": "ring"}, {"kind": "server"}])
     ['all-reduce', 'server']

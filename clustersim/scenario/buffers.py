@@ -1,4 +1,4 @@
-"""What a point's GPUs hold for the exchanges between them, beside what they train."""
+"""The memory of a point's GPUs for collectives and messages: buckets and communicators."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from clustersim.scenario.point import Point
 from clustersim.strategies import Strategy
 
 _MOST_HOSTS = 2
-"""From these on NCCL holds no more for more of them (NVIDIA/nccl, issue 864)."""
+"""NCCL's buffers do not grow with more hosts than this (NVIDIA/nccl, issue 864)."""
 
 
 def point_buffers(point: Point) -> ExchangeBuffers:
-    """Return what a GPU of a point holds for exchanges."""
+    """Return the buffers of a GPU of a point for exchanges."""
     return layout_buffers(point, point.parallelism, point.grid, point.strategy, channels_of(point))
 
 
 def layout_buffers(
     point: Point, layout: Parallelism, grid: Grid, strategy: Strategy, num_channels: int
 ) -> ExchangeBuffers:
-    """Return what a GPU of a point holds for exchanges in some layout; NCCL has `num_channels`, 0 another library.
+    """Return the buffers of a GPU for exchanges in a layout; `num_channels` are NCCL's, 0 for another library.
 
-    There is a communicator for each axis of the layout along which there are several ranks, and one more where copies
-    share out what they have in groups.
+    There is one communicator for each axis of the layout with several ranks, and one more if groups of copies shard
+    their state.
     """
     if grid.num_ranks == 1:
         return NO_EXCHANGE_BUFFERS
@@ -41,7 +41,7 @@ def layout_buffers(
 
 
 def channels_of(point: Point) -> int:
-    """Return NCCL's channels among the first GPUs, which stand for all that a job may have; 0 of other libraries."""
+    """Return NCCL's channels between the job's first GPUs, taken for all of them; 0 for other libraries."""
     if point.num_gpus == 1 or load_transport(point.transport).library not in NCCL:
         return 0
     topology = build_topology(point.topology)

@@ -1,4 +1,4 @@
-"""Checks that need the cluster and the devices themselves: are there so many GPUs, can they do that."""
+"""Checks that need the cluster and the devices: the number of GPUs, their memory, their number formats, the jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clustersim.reading.tree import Place
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
-from clustersim.scenario.offloaded import (
+from clustersim.scenario.offload_checks import (
     held_in_hosts,
     host_memory_mistakes,
     in_hosts_mistakes,
@@ -37,9 +37,9 @@ from clustersim.units import format_size
 
 
 def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:
-    """Return what is wrong with a point that is right by itself, each mistake with the key it is about.
+    """Return the mistakes of a valid `Point` that only its model, cluster and devices show, each with its key.
 
-    Where its cluster is not known, what has to do with that is not judged.
+    If its cluster is not known, checks that need it are left out.
     """
     alone = [*_compute_mistakes(point), *(_cluster_mistakes(point) if is_cluster_known else ())]
     return [*alone, *_job_mistakes(point, are_placed=is_cluster_known and not alone)]
@@ -54,7 +54,7 @@ def _compute_mistakes(point: Point) -> Iterator[Mistake]:
 
 
 def _image_mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield that the order of images in memory would change nothing, or is not one that the library can have."""
+    """Yield that the memory layout of images has no effect, or that the library does not support it."""
     compute = point.compute
     if compute.profile is None:
         model, _ = load_workload(point.model)
@@ -64,7 +64,7 @@ def _image_mistakes(point: Point) -> Iterator[Mistake]:
 
 
 def _unreadable(point: Point) -> Iterator[Mistake]:
-    """Yield what of the model and of the source of its times cannot be read, without which it has no size."""
+    """Yield why the model or the source of its times cannot be read; later checks need both."""
     yield from _mistakes_of("model", partial(load_workload, point.model))
     rate, profile = point.compute.single_gpu, point.compute.profile
     if rate is not None and rate.gpu is not None:
@@ -89,7 +89,7 @@ def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
     try:
         gpus = place(point.placement, topology, point.num_gpus, point.seed)
     except InputError as error:
-        yield from (Place().told(mistake, "placement") for mistake in error.mistakes)
+        yield from (Place().located(mistake, "placement") for mistake in error.mistakes)
         return
     yield from _placed_mistakes(point, topology, gpus)
     yield from failure_mistakes(point, topology, gpus)
@@ -108,18 +108,18 @@ def _placed_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
 
 
 def _channel_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
-    """Yield that a transport's collectives would hold a whole GPU, of which none is left that computes."""
+    """Yield that the channels of a transport would occupy every multiprocessor of a GPU."""
     held = load_transport(point.transport).channels or 0
     for name in dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist()):
         if name is not None and held >= (most := load_gpu(name).num_multiprocessors):
             message = (
-                f"collectives hold {held} multiprocessors (channels), and {name} has {most}: none is left to compute"
+                f"collectives occupy {held} multiprocessors (channels), and {name} has {most}: none is left for compute"
             )
             yield Mistake(message, "transport", got=str(held), allowed=f"channels below {most}")
 
 
 def _adapter_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
-    """Yield that a transport's messages go by adapters within a host, of which a cluster has none."""
+    """Yield that a transport sends messages within a host through adapters, and the cluster has none."""
     if load_transport(point.transport).in_host == "adapter":
         try:
             through_adapters(topology)
@@ -128,35 +128,36 @@ def _adapter_mistakes(point: Point, topology: Topology) -> Iterator[Mistake]:
 
 
 def _process_mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield that a transport has processes whose threads carry so much, of which its strategy has none."""
+    """Yield that a transport limits the rate of a process's threads, and the strategy has no such processes."""
     if load_transport(point.transport).receiving_bytes_per_s is not None and not point.strategy.has_processes:
         message = (
-            f"processes whose threads carry so much ({point.transport}) are simulated where all wait for servers in "
-            "the memory of hosts; take the strategy server, or another transport"
+            f"the transport {point.transport} limits the rate of receiving threads, which is simulated only with "
+            f"parameter servers in host memory (got strategy {point.strategy.kind}); take strategy server, or another "
+            "transport"
         )
         yield Mistake(message, "strategy", got=point.strategy.kind, allowed="server")
 
 
 def _job_mistakes(point: Point, are_placed: bool) -> Iterator[Mistake]:
-    """Yield what is wrong with the jobs of a cluster, with keys as seen from the scenario."""
+    """Yield what is wrong with the jobs of a cluster; keys are those of the scenario."""
     jobs = point.each_job()
     for number, (_, job, _) in enumerate(jobs):
         if job is not point:
             found = [*_compute_mistakes(job), *_link_mistakes(job, jobs[0].point)]
             yield from (_of_job(each, f"jobs.{number}") for each in found)
     if are_placed:
-        yield from _place_mistakes(point, jobs)
+        yield from _placement_mistakes(point, jobs)
 
 
 def _of_job(mistake: Mistake, job: str) -> Mistake:
-    """Return a mistake of a job with its key as seen from the scenario; one of another file keeps its own."""
+    """Return a mistake of a job with the key of the scenario; a mistake in another file keeps its own key."""
     if mistake.line is not None:
         return replace(mistake, named_by=f"{job}.{mistake.named_by}")
     return replace(mistake, key=f"{job}.{mistake.key}")
 
 
-def _place_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake]:
-    """Yield why the first job that finds no place finds none, or who of the others cannot work where it is."""
+def _placement_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake]:
+    """Yield why a job cannot be placed (for the first such job), or cannot run on the GPUs it gets."""
     topology, taken = build_topology(point.topology), np.zeros(0, dtype=np.int64)
     held, is_right = np.zeros(topology.num_hosts), True
     for number, (name, job, _) in enumerate(jobs):
@@ -180,9 +181,9 @@ def _place_mistakes(point: Point, jobs: Sequence[JobOfMany]) -> Iterator[Mistake
 
 
 def _held_in_hosts(job: Point, topology: Topology, gpus: np.ndarray) -> np.ndarray:
-    """Return the bytes that a job on these GPUs [num_ranks] has in the memory of each host [num_hosts].
+    """Return the bytes that a job on these GPUs [num_ranks] offloads to each host [num_hosts].
 
-    They are none of a job whose model cannot be read, which is told elsewhere.
+    Zero for a job whose model cannot be read, which is reported elsewhere.
     """
     if list(_mistakes_of("model", partial(load_workload, job.model))):
         return np.zeros(topology.num_hosts)
@@ -193,14 +194,14 @@ def _held_in_hosts(job: Point, topology: Topology, gpus: np.ndarray) -> np.ndarr
 
 
 def _server_mistakes(jobs: Sequence[JobOfMany], topology: Topology, num_free: int) -> Iterator[Mistake]:
-    """Yield which job finds too few of the hosts that no job computes on for the servers it wants on their own."""
+    """Yield the first job whose parameter servers need more hosts of their own than the jobs leave free."""
     for number, (_, job, _) in enumerate(jobs):
         wanted = getattr(job.strategy, "servers", None)
         if not isinstance(wanted, Servers) or wanted.on != "own-hosts":
             continue
         if wanted.num > num_free:
             message = (
-                f"{wanted.num} servers on hosts of their own need as many beside those of the workers, and the cluster "
+                f"{wanted.num} servers on own hosts need as many hosts without workers, and the cluster "
                 f"'{topology.name}' of {topology.num_hosts} hosts has {num_free} left; take fewer servers or GPUs, "
                 "more hosts, or servers on: workers"
             )
@@ -212,29 +213,29 @@ def _server_mistakes(jobs: Sequence[JobOfMany], topology: Topology, num_free: in
 
 
 def _link_mistakes(job: Point, first: Point) -> Iterator[Mistake]:
-    """Yield whether a job has trouble on links that is not that of the first job, whose it has to be."""
+    """Yield that a job has link stragglers which differ from those of the first job."""
     own, firsts = ([each for each in point.stragglers if isinstance(each, LinkStraggler)] for point in (job, first))
     if own and own != firsts:
-        message = "all jobs share the links, whose trouble only the scenario or its first job can tell"
+        message = "all jobs share the links, so only the scenario or its first job can have stragglers on links"
         yield Mistake(message, "stragglers", got=own[0].kind, allowed="stragglers of GPUs and hosts")
 
 
 def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
     names = dict.fromkeys(topology.gpu_sheets[gpu] for gpu in gpus.tolist())
     if None in names:
-        message = "which GPU does this cluster have? Give topology.gpu (`clustersim list` shows them)"
+        message = "the cluster does not name its GPU; give topology.gpu (`clustersim list` shows the known ones)"
         yield Mistake(message, "topology", allowed="gpu, in the topology or its host")
     known = [load_gpu(name) for name in names if name is not None]
     wrong = [each for gpu in known for each in _mistakes_of("precision", partial(precision_on, gpu, point.precision))]
     yield from wrong
     if not wrong and not list(_unreadable(point)):
-        yield from _room_mistakes(point, known, topology.gpu_hosts[gpus])
+        yield from _fit_mistakes(point, known, topology.gpu_hosts[gpus])
 
 
-def _uncounted(
+def _kernel_mistakes(
     point: Point, model: Model, gpus: Sequence[Gpu], given_times: Sequence[LayerTime | None] | None
 ) -> Iterator[Mistake]:
-    """Yield that a model's kernels were not counted as `compute` asks for them, or that it has none such."""
+    """Yield that the kernels which `compute` asks for are not known for this model."""
     compute = point.compute
     if (compute.embedding, compute.head) == ("lookup", "as-others") and compute.library != HUGGINGFACE_2021:
         return
@@ -242,17 +243,17 @@ def _uncounted(
         for gpu in gpus:
             work_of(point, model, gpu, point.per_gpu_batch, given_times)
     except InputError as error:
-        yield from (Place().told(each, each.key or "compute") for each in error.mistakes)
+        yield from (Place().located(each, each.key or "compute") for each in error.mistakes)
 
 
-def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iterator[Mistake]:
-    """Yield that a model cannot be laid over GPUs of these kinds as the scenario says, or does not fit into one.
+def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iterator[Mistake]:
+    """Yield that a model cannot be split over GPUs of these kinds as the scenario asks, or does not fit into one.
 
-    `hosts` [num_ranks] are those whose memory has what is offloaded.
+    `hosts` [num_ranks] is the host of each rank, to whose memory it offloads.
     """
     model, given_times = load_workload(point.model)
     if point.is_plain:
-        yield from _uncounted(point, model, gpus, given_times)
+        yield from _kernel_mistakes(point, model, gpus, given_times)
         for mistake in memory_mistakes(point, model, gpus):
             remedy = least_change(point, model, given_times, gpus[0]) if len(gpus) == 1 else None
             if remedy is not None and remedy.held_bytes <= gpus[0].memory_bytes:
@@ -261,7 +262,7 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iter
         return
     if len(gpus) > 1:
         kinds = ", ".join(gpu.name for gpu in gpus)
-        yield Mistake(f"a model is laid over GPUs of one kind (got {kinds})", "parallelism", got=kinds)
+        yield Mistake(f"a model is split over GPUs of one kind only (got {kinds})", "parallelism", got=kinds)
         return
     try:
         whole = work_of(point, model, gpus[0], point.micro_batch, given_times)
@@ -269,7 +270,7 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iter
     except InputError as error:
         keys = type(point.parallelism).model_fields
         yield from (
-            replace(each, key=f"parallelism.{each.key}") if each.key in keys else Place().told(each, "model")
+            replace(each, key=f"parallelism.{each.key}") if each.key in keys else Place().located(each, "model")
             for each in error.mistakes
         )
         return
@@ -278,14 +279,14 @@ def _room_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iter
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpus[0].memory_bytes)}"
-        told = "; ".join(filter(None, (overflow, what_fits(point, model, given_times, gpus[0]))))
-        yield Mistake(told, "parallelism", got=got, allowed=allowed)
+        message = "; ".join(filter(None, (overflow, what_fits(point, model, given_times, gpus[0]))))
+        yield Mistake(message, "parallelism", got=got, allowed=allowed)
 
 
-def _mistakes_of(key: str, attempt: Callable[[], object]) -> Iterator[Mistake]:
-    """Yield what an attempt finds wrong: as it is where it names a line of another file, else about this key."""
+def _mistakes_of(key: str, call: Callable[[], object]) -> Iterator[Mistake]:
+    """Yield the mistakes that a call raises, at `key` unless they have a line in another file."""
     try:
-        attempt()
+        call()
     except InputError as error:
         for mistake in error.mistakes:
-            yield Place().told(mistake, key)
+            yield Place().located(mistake, key)

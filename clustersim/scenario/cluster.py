@@ -1,4 +1,4 @@
-"""The cluster that a point describes, built once for each description."""
+"""Builds the cluster of a point, once for each description."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from clustersim.topology import Topology, TopologySpec
 
 
 def build_topology(spec: TopologySpec) -> Topology:
-    """Return the cluster that a point describes; the same one for the same description."""
+    """Return the cluster of a description; the same object for equal descriptions."""
     return _built(_Described(f"{type(spec).__name__} {spec.model_dump_json()}", spec))
 
 
 @dataclass(frozen=True)
 class _Described:
-    """A description that can be looked up: models with lists in them have no hash of their own."""
+    """A hashable description: models that contain lists have no hash."""
 
     text: str
     spec: TopologySpec = field(compare=False)

@@ -1,4 +1,4 @@
-"""Reads a scenario file with everything it extends."""
+"""Reads a scenario file and all files that it extends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_FILES = 50
 
 @dataclass
 class _Reading:
-    """One reading of a scenario with all it extends."""
+    """Reads one scenario with all files that it extends."""
 
     mistakes: list[Mistake] = field(default_factory=list)
     num_files: int = 0
@@ -37,7 +37,7 @@ class _Reading:
     def extended(self, element: Node, path: Path, open_files: tuple[Path, ...]) -> Node:
         if not isinstance(element.value, str):
             got = str(element.plain())[:60]
-            message = f"expected a scenario's name or file (got {got})"
+            message = f"expected the name or the file of a scenario (got {got})"
             raise InputError(element.place.mistake(message, "extends", got, "a name or a file"))
         with named_by(element, "extends"):
             found = find_file(element.value, "scenarios", "scenario", path.parent)
@@ -45,15 +45,17 @@ class _Reading:
                 chain = " -> ".join(file.name for file in (*open_files, found))
                 raise InputError(f"a scenario cannot extend itself ({chain})", got=element.value)
             if self.num_files >= MAX_FILES:
-                raise InputError(f"more than {MAX_FILES} files are extended; merge some", got=element.value)
+                raise InputError(
+                    f"a scenario may extend at most {MAX_FILES} files (this is one more); merge some", got=element.value
+                )
             return self.tree(found, open_files)
 
 
 def read_scenario(path: Path) -> tuple[Node, list[Mistake]]:
-    """Return the tree of a scenario file with everything it extends merged in, and its lesser mistakes.
+    """Return the tree of a scenario file, merged with all files that it extends, and mistakes that do not stop reading.
 
-    `extends` is a file (as seen from this one) or a shipped name, or a list of them where the later wins;
-    what the file says itself wins over all. Every value keeps the place it was written at.
+    `extends` is a file (relative to this one) or a shipped name, or a list of them where the later wins; the
+    keys of the file itself win over all. Every value keeps its place in its file.
     """
     reading = _Reading()
     root = reading.tree(path, ())

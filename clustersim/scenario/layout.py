@@ -1,4 +1,4 @@
-"""How a point's model is laid over its GPUs: asked before anything runs, and again when it does."""
+"""The layout of a point's model on its GPUs, for the checks before a run and for the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clustersim.kernels import build_workload
 from clustersim.model import LayerTime, Model, Workload
 from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
-from clustersim.scenario.compressed import with_compression
+from clustersim.scenario.compression import with_compression
 from clustersim.scenario.point import Point
 from clustersim.scenario.variability import at_pace, slowest_of
 
@@ -23,7 +23,7 @@ def work_of(
     given_times: Sequence[LayerTime | None] | None,
     num_passes: int | None = None,
 ) -> Workload:
-    """Return a training's work on a GPU for a batch of its own; an update has `num_passes` of them, or the point's."""
+    """Return the work of one GPU for its batch; an update has `num_passes` passes, by default the point's."""
     return build_workload(
         model,
         gpu,
@@ -38,24 +38,25 @@ def work_of(
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
-    """Return the layout of a point; `whole` is the undivided model's work at the micro-batch, on the mean GPU.
+    """Return the layout of a point; `whole` is the work of the whole model for a micro-batch on the mean GPU.
 
-    Its times are those of the slowest GPU, for which all wait. It is made once: what was checked is what runs.
+    Its times are those of the slowest GPU, for which all others wait. A layout is computed once: the run uses the
+    layout that was checked.
     """
     key = id(point), whole.gpu.name
-    if key not in _MADE:
-        if len(_MADE) >= _MOST_MADE:
-            del _MADE[next(iter(_MADE))]
-        _MADE[key] = point, _made(point, whole, given_times)
-    return _MADE[key][1]
+    if key not in _CACHE:
+        if len(_CACHE) >= _CACHE_SIZE:
+            del _CACHE[next(iter(_CACHE))]
+        _CACHE[key] = point, _computed(point, whole, given_times)
+    return _CACHE[key][1]
 
 
-_MOST_MADE = 4
-_MADE: dict[tuple[int, str], tuple[Point, ModelLayout]] = {}
-"""The latest layouts by their points, which are kept with them, so that no other can come to stand in their place."""
+_CACHE_SIZE = 4
+_CACHE: dict[tuple[int, str], tuple[Point, ModelLayout]] = {}
+"""The latest layouts by the ids of their points. It holds the points too, so that their ids are not reused."""
 
 
-def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
+def _computed(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
     factor = slowest_of(point, whole.gpu, given_times, point.num_gpus, num_hosts=1)
     training = TrainingSetup(
         whole=at_pace(of_a_batch(point, whole, point.micro_batch, given_times), factor),
@@ -75,7 +76,7 @@ def _made(point: Point, whole: Workload, given_times: Sequence[LayerTime | None]
 
 
 def of_a_batch(point: Point, work: Workload, batch: int, given_times: Sequence[LayerTime | None] | None) -> Workload:
-    """Return work in which times that a file gives, which are for a GPU's batch, are those of another one."""
+    """Return work with the times from a file, which are for a GPU's batch, scaled to another batch."""
     if not given_times:
         return work
     share = batch * point.num_gpus / point.global_batch

@@ -1,4 +1,4 @@
-"""From a scenario file, or a mapping, to a Scenario: every mistake at once, with its line."""
+"""Loads a scenario from a file or a mapping; reports all mistakes at once, each with its line."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from clustersim.reading import (
 from clustersim.reading import Path as KeyPath
 from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
+from clustersim.scenario.duplicates import merge_duplicates
 from clustersim.scenario.files import read_scenario
-from clustersim.scenario.jobs import expand_jobs, without_echoes
+from clustersim.scenario.jobs import expand_jobs, without_inherited
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
-from clustersim.scenario.told_once import told_once
 from clustersim.topology import read_topology
 
-_ROUNDS = 4  # of judging what is right beside what is wrong
-_CROSSING = {"num_gpus", "batch"}  # keys that others are judged by
-_HELD = {"model", "topology", "parallelism", "precision", "optimizer"}  # keys by which it is judged what GPUs hold
+_ROUNDS = 4  # of validation, each with the wrong keys of the last one replaced
+_CROSSING = {"num_gpus", "batch"}  # keys that the checks of other keys need
+_HELD = {"model", "topology", "parallelism", "precision", "optimizer"}  # keys that the memory check needs
 _STAND_INS: dict[str, Any] = {
     "model": "squeezenet-1.0",
     "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
@@ -46,11 +46,11 @@ _STAND_INS: dict[str, Any] = {
 
 
 def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> Scenario:
-    """Return a scenario whose every point is valid, or raise an `InputError` with every mistake in it.
+    """Return a scenario with valid points only, or raise an `InputError` with every mistake in it.
 
     `source` is a file, the short name of a shipped scenario, or a mapping of the same keys. `overrides`
-    are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. A path inside a file is as seen
-    from that file.
+    are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. A path inside a file is relative
+    to that file.
     """
     check_type(
         "a scenario", source, (str, PurePath, Mapping, Scenario), "a name, a file, a mapping of keys or a Scenario"
@@ -63,15 +63,15 @@ def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: 
     check_extent(root)
     points, found = _points(root)
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
-    judged = [each for each in found if (each.file, each.line, each.column) not in unread]
-    mistakes = in_order([*mistakes, *wrong, *judged])
+    kept = [each for each in found if (each.file, each.line, each.column) not in unread]
+    mistakes = in_order([*mistakes, *wrong, *kept])
     if mistakes:
         raise InputError(mistakes)
     return Scenario(_name(source), root, points)
 
 
 def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
-    """Return what to call a scenario that does not say it itself."""
+    """Return the name of a scenario that does not give one."""
     if isinstance(source, Scenario):
         return source.name
     return "scenario" if isinstance(source, Mapping) else Path(source).stem
@@ -92,25 +92,25 @@ def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
             problems = setting.problems
             if setting.point is not None:
                 checked = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
-                problems = without_echoes(checked, setting.root)
+                problems = without_inherited(checked, setting.root)
                 points.append(SweepPoint(setting.axes, setting.point))
             found.append((setting.axes, [problem.mistake for problem in problems]))
     except InputError as error:
         wrong_axis = error.mistakes
-    return points, [*told_once(found), *wrong_axis]
+    return points, [*merge_duplicates(found), *wrong_axis]
 
 
 def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
-    """Return the point that a tree without axes makes, or everything that is wrong with it and with its jobs."""
+    """Return the point of a tree without axes, or all mistakes in it and in its jobs."""
     point, problems = _validated(root)
-    return point, without_echoes(problems, root)
+    return point, without_inherited(problems, root)
 
 
 def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
-    """Return the point that a tree without axes makes, or everything that is wrong with it.
+    """Return the point of a tree without axes, or all mistakes in it.
 
-    Validated as JSON and strictly: `true` is no number and '8' is none either. Where a key is wrong, the rest
-    is judged beside a stand-in for it, so that one mistake hides no other.
+    Validated strictly, as JSON: neither `true` nor '8' is a number. A wrong key is replaced by a valid stand-in and
+    the rest is validated again, so that one mistake hides no other.
     """
     problems: list[Problem] = []
     replaced: set[str] = set()
@@ -119,8 +119,8 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
     except InputError as error:
         problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
         root, replaced = _stand_in(root, {"topology"}), {"topology"}
-    root, not_their_own = expand_jobs(root)
-    problems += not_their_own
+    root, shared_keys = expand_jobs(root)
+    problems += shared_keys
     for _ in range(_ROUNDS):
         try:
             point = Point.model_validate_json(json.dumps(root.plain()), strict=True, context=replaced)
@@ -142,7 +142,7 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
 
 
 def _model_problems(root: Node, replaced: set[str]) -> list[Problem]:
-    """Return what is wrong with the model, which can be judged whatever else is wrong."""
+    """Return what is wrong with the model, which can be checked whatever else is wrong."""
     node = root.child("model")
     if node is None or "model" in replaced or not isinstance(node.value, str):
         return []
@@ -154,19 +154,19 @@ def _model_problems(root: Node, replaced: set[str]) -> list[Problem]:
 
 
 def _is_about(path: KeyPath, replaced: set[str]) -> bool:
-    """Say whether what is at a path was judged by a stand-in."""
+    """Return whether the value at a path was replaced by a stand-in."""
     return bool(path) and str(path[0]) in replaced
 
 
 def _stand_in(root: Node, keys: set[str]) -> Node:
-    """Return the tree with something that is right in the place of keys, or without those that may be left out."""
+    """Return the tree with a valid stand-in for each of these keys, or without it where it is optional."""
     children = {key: node for key, node in root.value.items() if key not in keys}
     stand_ins = {key: _STAND_INS[key] for key in _STAND_INS if key in keys}
     return root.with_value({**children, **from_python(stand_ins).value})
 
 
 def _open_topology(root: Node) -> Node:
-    """Return the tree with the cluster itself in the place of its name or file."""
+    """Return the tree with the cluster itself in place of its name or file."""
     node = root.child("topology")
     if node is None or not isinstance(node.value, str):
         return root

@@ -1,4 +1,4 @@
-"""What a GPU holds in a training, and whether that fits: asked before anything runs, and told again in the result."""
+"""What a GPU holds in a training, and whether that fits: checked before anything runs, and part of the result."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from clustersim.errors import Mistake
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels import Compression, NoCompression, memory_overflow, memory_per_gpu
+from clustersim.kernels import memory_overflow, memory_per_gpu
 from clustersim.model import Model
 from clustersim.scenario.buffers import point_buffers
-from clustersim.scenario.planned import plan_mistakes
+from clustersim.scenario.compression import compression_of
+from clustersim.scenario.plan_checks import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
 
 
 def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str, float]:
-    """Return the bytes that each GPU holds, by what they are for, at the point's batch per GPU where none is given.
+    """Return the bytes that each GPU holds, by purpose; `batch` is samples per GPU, by default the point's.
 
-    Beside what training alone takes (`memory_per_gpu`): what a compression keeps from one iteration for the next,
-    and, where compressed gradients are gathered because they cannot be added, those of all workers. A GPU alone lets
-    gradients go after each update; where they are exchanged, they have buffers that stay (`point_buffers`).
+    On top of `memory_per_gpu`: what a compression keeps from one iteration for the next, and, where compressed
+    gradients cannot be added and are gathered, the gathered gradients of all workers. A single GPU frees gradients
+    after each update. Where gradients are exchanged, their buffers stay allocated (`point_buffers`).
     """
     size, stay = batch or point.per_gpu_batch, point.num_gpus > 1
     held = memory_per_gpu(model, size, point.precision, point.optimizer, point.gradient_bytes, gradients_stay=stay)
@@ -33,17 +34,8 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     return held | {name: size for name, size in others.items() if size} | point_buffers(point).held(held["gradients"])
 
 
-def compression_of(point: Point, num_workers: int | None = None) -> Compression:
-    """Return what makes gradients smaller; nothing does where none is sent.
-
-    Every GPU is a worker, unless it is said how many have the same parameters.
-    """
-    is_sent = (num_workers or point.num_gpus) > 1 or point.strategy.sends_alone
-    return point.compression if is_sent else NoCompression()
-
-
 def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator[Mistake]:
-    """Yield that the training does not fit on one of these GPUs, at the key that decides: the batch, or the model."""
+    """Yield that the training does not fit on one of these GPUs, at the key to change: the batch, or the model."""
     if not point.memory_check:
         return
     held = gpu_memory(point, model)
@@ -54,9 +46,9 @@ def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator
         least = gpu_memory(point, model, batch=1)
         one_is_too_many = sum(least.values()) > gpu.memory_bytes
         batch = "batch.global" if point.batch.per_gpu is None else "batch.per_gpu"
-        even = f"; even one sample a GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""
+        even = f"; even one sample per GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""
         got, allowed = format_size(sum(held.values())), f"at most {format_size(gpu.memory_bytes)}"
-        finds = "; `clustersim plan` finds how to lay it over several GPUs so that it fits"
+        finds = "; `clustersim plan` finds how to split it over several GPUs so that it fits"
         plan = "" if any(plan_mistakes(point)) else finds
         yield Mistake(overflow + even + plan, "model" if one_is_too_many else batch, got=got, allowed=allowed)
         return

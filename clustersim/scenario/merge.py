@@ -1,4 +1,4 @@
-"""Lays one scenario over another, as `extends` and jobs do."""
+"""Merges one scenario into another, for `extends` and jobs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ALTERNATIVES = (
     frozenset({"hours", "samples_per_s"}),
     frozenset({"single_gpu", "profile"}),
 )
-"""Keys of which a map holds one at most: giving one takes the place of the other."""
+"""Keys of which a map holds at most one: giving one replaces the other."""
 
 
 def merge(base: Node, over: Node) -> Node:
-    """Lay one tree over another: maps merge key by key, anything else is replaced.
+    """Merge the tree `over` into `base`: maps merge key by key, any other value is replaced.
 
-    A map whose `kind` differs replaces the whole map, so that no knob of another kind stays behind; of
-    two alternatives (`per_gpu` and `global`) the one that is laid over wins.
+    A map with another `kind` replaces the whole map, so that no option of the old kind remains. Of two
+    alternatives (`per_gpu` and `global`) the one in `over` wins.
     """
     if not (isinstance(base.value, dict) and isinstance(over.value, dict)) or other_kind(base, over):
         return over

@@ -17,9 +17,9 @@ def apply_overrides(
 ) -> tuple[Node, list[Mistake]]:
     """Return the tree with every `key=value` set, in order, and the mistakes in them.
 
-    Maps on the way are made where there are none. A new `kind`, or one of two alternatives, drops the
-    knobs of the old one as far as the file gave them; knobs from the command line stay. `opened` returns a
-    tree with the cluster itself in the place of its name; a key of the topology is set in that.
+    Missing maps on the path are created. A new `kind`, or one of two alternatives, drops the options of the
+    old one that the file gave; options from the command line stay. `opened` returns a tree with the cluster
+    itself in place of its name; a key of the topology is set in that tree.
     """
     mistakes: list[Mistake] = []
     for text in overrides:
@@ -50,7 +50,9 @@ def _parsed(text: str) -> tuple[Path, Node]:
         raise InputError([_PLACE.mistake(mistake.message, key.strip(), value[:60]) for mistake in mistakes])
     if node.value is None and value.strip() not in ("null", "~"):
         raise InputError(
-            _PLACE.mistake("no value; write KEY=VALUE, or KEY=null to leave the key out", key.strip(), value[:60])
+            _PLACE.mistake(
+                "the value is missing; write KEY=VALUE, or KEY=null to leave the key out", key.strip(), value[:60]
+            )
         )
     return tuple(keys), node
 
@@ -64,9 +66,7 @@ def _set(node: Node, path: Path, value: Node, above: Path) -> Node:
     if not isinstance(node.value, dict):
         here = dotted(above)
         raise InputError(
-            _PLACE.mistake(
-                f"'{here}' is {node.value!r} and holds no keys; set '{here}' itself", dotted((*above, *path))
-            )
+            _PLACE.mistake(f"'{here}' is {node.value!r} and has no keys; set '{here}' itself", dotted((*above, *path)))
         )
     children = dict(node.value)
     if len(path) == 1:
@@ -81,8 +81,8 @@ def _set_element(node: Node, path: Path, value: Node, above: Path) -> Node:
     key, elements = str(path[0]), list(node.value)
     if not key.isdecimal() or len(key) > 9 or int(key) >= len(elements):
         here = dotted(above)
-        allowed = f"0 to {len(elements) - 1}" if elements else "none; the list is empty"
-        message = f"'{here}' is a list of {len(elements)}; name an element by its number"
+        allowed = f"0 to {len(elements) - 1}" if elements else "no element; the list is empty"
+        message = f"'{here}' is a list of {len(elements)}; name an element by its number, {allowed}"
         raise InputError(_PLACE.mistake(f"{message} (got '{key}')", dotted((*above, *path)), key, allowed))
     elements[int(key)] = _set(elements[int(key)], path[1:], value, (*above, int(key)))
     return node.with_value(elements)

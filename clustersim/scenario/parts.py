@@ -1,4 +1,4 @@
-"""Small parts of a scenario that belong to no other room: batch, baseline, published points, layout."""
+"""Small parts of a scenario: batch, baseline and published points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.spec import Count, Spec
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Source = Annotated[str, Field(min_length=1, description="where the figure stands: document, page or table")]
+Source = Annotated[str, Field(min_length=1, description="source of the figure: document, page or table")]
 
 
 def _exactly_one(spec: Spec, keys: tuple[str, ...]) -> None:
@@ -22,7 +22,7 @@ def _exactly_one(spec: Spec, keys: tuple[str, ...]) -> None:
 
 
 class Batch(Spec):
-    """Samples an iteration: so many on each GPU, or so many in all, split evenly."""
+    """Samples per iteration: per GPU, or in total and split evenly."""
 
     per_gpu: Count | None = Field(default=None, description="samples on each GPU")
     global_: Count | None = Field(
@@ -36,10 +36,10 @@ class Batch(Spec):
 
 
 class Baseline(Spec):
-    """What a speedup is relative to, where it is not one simulated GPU of the same kind."""
+    """The reference of a speedup, if it is not one simulated GPU of the same kind."""
 
-    hours: Positive | None = Field(default=None, description="hours that the whole training takes there")
-    samples_per_s: Positive | None = Field(default=None, description="samples trained per second there")
+    hours: Positive | None = Field(default=None, description="hours of the whole training on the reference")
+    samples_per_s: Positive | None = Field(default=None, description="samples trained per second on the reference")
     source: Source
 
     @model_validator(mode="after")
@@ -55,9 +55,9 @@ class Published(Spec):
     hours: Positive | None = Field(default=None, description="hours of the whole training")
     speedup: Positive | None = Field(default=None, description="speedup as it was published")
     samples_per_s: Positive | None = Field(default=None, description="samples trained per second")
-    efficiency: Positive | None = Field(default=None, description="share of linear scaling, 1 is all of it")
+    efficiency: Positive | None = Field(default=None, description="efficiency relative to linear scaling; 1 is linear")
     source: Source
-    note: str | None = Field(default=None, description="what a reader should know about it")
+    note: str | None = Field(default=None, description="a remark for the reader")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:

@@ -1,4 +1,4 @@
-"""The reference page of all scenario keys, made from the schema so that it cannot fall behind it."""
+"""The reference page of all scenario keys, generated from the schema."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from clustersim.scenario.schema import Schema, plain_schema
 
 _HEAD = """# Scenario keys
 
-This page is made from the models that read a scenario (`make docs`); `clustersim schema` prints the same
+This page is generated from the models that read a scenario (`make docs`); `clustersim schema` prints the same
 as JSON Schema for editors.
 
-A scenario is a YAML file. Quantities carry their unit: `56 Gbit/s`, `600 ns`, `25 MiB`. Any value may be a
-list of values, and the forecast then goes through all of them: `num_gpus: [1, 32, 128]`. A map may be left out
-where all its keys have a default. A path is as seen from the file it stands in. `--set a.b=value` changes a key
-from the command line.
+A scenario is a YAML file. Quantities have a unit: `56 Gbit/s`, `600 ns`, `25 MiB`. Any value may be a list of
+values, and then there is a forecast for each of them: `num_gpus: [1, 32, 128]`. A map may be left out if all its
+keys have a default. A path is relative to the file that contains it. `--set a.b=value` changes a key from the
+command line.
 """
 
 
 def reference_page() -> str:
-    """Return the page in Markdown: the top-level keys, then every map that one of them may hold."""
+    """Return the page in Markdown: the top-level keys, then every map below them."""
     schema = plain_schema()
     definitions: Schema = schema["$defs"]
     titles = dict(_titles(schema, definitions))
@@ -32,7 +32,7 @@ def reference_page() -> str:
 
 
 def _titles(schema: Schema, definitions: Schema) -> Iterator[tuple[str, str]]:
-    """Yield each definition once, with where in a scenario it stands: `topology: {kind: torus}`."""
+    """Yield each definition once, with its place in a scenario: `topology: {kind: torus}`."""
     waiting = [(key, part) for key, part in schema["properties"].items()]
     seen: set[str] = set()
     while waiting:
@@ -50,7 +50,7 @@ def _titles(schema: Schema, definitions: Schema) -> Iterator[tuple[str, str]]:
 
 
 def _references(part: Any, is_element: bool = False) -> Iterator[tuple[str, bool]]:
-    """Yield the definitions a part refers to, and whether as elements of a list."""
+    """Yield the definitions that a part refers to, and whether as elements of a list."""
     if isinstance(part, list):
         for child in part:
             yield from _references(child, is_element)
@@ -62,7 +62,7 @@ def _references(part: Any, is_element: bool = False) -> Iterator[tuple[str, bool
 
 
 def _tag(definition: Schema) -> str:
-    """Return what tells a member of a union from the others, such as `kind: torus`."""
+    """Return the tag of a member of a union, such as `kind: torus`."""
     for key in ("kind", "template"):
         tag = definition["properties"].get(key, {})
         names = [tag["const"]] if "const" in tag else tag.get("enum", [])
@@ -97,7 +97,7 @@ def _scalar(value: Any) -> str:
 
 
 def _takes(part: Schema, titles: dict[str, str]) -> str:
-    """Say what a value may be."""
+    """Return text for the values that a key takes."""
     if "anyOf" in part and "pattern" in part["anyOf"][0]:
         return f"a quantity such as `{part['examples'][0]}`"
     if "anyOf" in part:
@@ -115,7 +115,7 @@ def _takes(part: Schema, titles: dict[str, str]) -> str:
 
 
 def _choices(choices: list[Schema], titles: dict[str, str]) -> str:
-    """Say what a value may be, the members of a union by what tells them apart."""
+    """Return text for the values that a key takes; members of a union by their tags."""
     maps = [titles[choice["$ref"].rsplit("/", 1)[1]] for choice in choices if "$ref" in choice]
     others = [_takes(choice, titles) for choice in choices if "$ref" not in choice]
     tags = [title.strip("`").partition("{")[2].partition("}")[0] for title in maps]

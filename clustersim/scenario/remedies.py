@@ -1,4 +1,4 @@
-"""What would make a layout fit into a GPU that it does not fit into."""
+"""The cheapest change of a layout that makes it fit into a GPU's memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.recomputation import POINTWISE
 from clustersim.parallelism.spec import Sharding
 from clustersim.scenario.layout import layout_of, work_of
-from clustersim.scenario.planned import plan_mistakes
+from clustersim.scenario.plan_checks import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
 
@@ -27,43 +27,43 @@ _OFFLOADS = ("none", ACTIVATIONS, OPTIMIZER, f"{OPTIMIZER}+{ACTIVATIONS}")
 
 
 class Remedy(NamedTuple):
-    """What to change under `parallelism`, and the bytes that a GPU then holds."""
+    """A change under `parallelism`, and the bytes that a GPU then holds."""
 
     changes: Changes
     held_bytes: float
 
     def __str__(self) -> str:
-        told = ", ".join(f"{key}: {'null' if value is None else value}" for key, value in self.changes.items())
-        return f"parallelism {{{told}}}"
+        keys = ", ".join(f"{key}: {'null' if value is None else value}" for key, value in self.changes.items())
+        return f"parallelism {{{keys}}}"
 
     def text(self) -> str:
-        """Say that it fits."""
+        """Return the sentence that the layout fits with this change."""
         return f"it fits with {self}, which takes {format_size(self.held_bytes)}"
 
 
 def what_fits(point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu) -> str:
-    """Return the least change of a layout with which it fits, or that none of them does; and who looks at all others.
+    """Return text: the cheapest change with which a layout fits, or the best change if none fits.
 
-    That is `clustersim plan`, where it takes the point; whether that is one of a sweep, nothing here says.
+    It also names the command `clustersim plan`, if a plan supports the point.
     """
     command = f"`clustersim plan SCENARIO --gpus {point.num_gpus}`"
-    plan = f"{command} goes through all layouts (of a sweep, with one point given by --set)"
+    plan = f"{command} compares all layouts (for a sweep, select one point with --set)"
     remedy = least_change(point, model, given_times, gpu)
     if remedy is None:
-        told = ""
+        change = ""
     elif remedy.held_bytes <= gpu.memory_bytes:
-        told = remedy.text()
+        change = remedy.text()
     else:
-        told = f"even {remedy} takes {format_size(remedy.held_bytes)}"
-    return "; ".join(filter(None, (told, "" if any(plan_mistakes(point)) else plan)))
+        change = f"even {remedy} takes {format_size(remedy.held_bytes)}"
+    return "; ".join(filter(None, (change, "" if any(plan_mistakes(point)) else plan)))
 
 
 def least_change(point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu) -> Remedy | None:
-    """Return the change that costs least of those that fit; the one that holds least where none does; None of none.
+    """Return the cheapest change that fits; the one with the least memory if none fits; None if no change is possible.
 
-    Of all that can be done, what costs most is taken back first, as far as it still fits: offload, passes forward that
-    are computed again, weights that are gathered for every pass, smaller micro-batches, and what else is shared out,
-    which costs nothing.
+    Starts from the largest change and undoes its parts, the most expensive first, as far as the layout still fits:
+    offload, recomputation, weights gathered for every pass, smaller micro-batches, and other sharding, which costs
+    nothing.
     """
     levels = _levels(point)
     tried: list[Remedy] = []
@@ -79,14 +79,14 @@ def least_change(point: Point, model: Model, given_times: Sequence[LayerTime | N
     offloads = levels.get("offload", [point.parallelism.offload])
     if not any(fits(kept := {**kept, "offload": level}) for level in offloads):
         return min(tried, key=lambda each: each.held_bytes, default=None)
-    for key, steps in _taken_back(levels):
+    for key, steps in _undone(levels):
         others = [{**kept, key: level} for level in steps]
         kept = [*others, kept][bisect_left(others, True, key=fits)]
     return next(each for each in reversed(tried) if each.held_bytes <= gpu.memory_bytes)
 
 
-def _taken_back(levels: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Yield what may be had for less, what costs most first: its key, and its levels below the one that it has."""
+def _undone(levels: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield the parts of a change to undo, the most expensive first: a key, and its levels below the current one."""
     yield "recompute_blocks", levels["recompute_blocks"][:-1]
     yield "recompute", levels["recompute"][:-1]
     free = [level for level in levels["sharding"] if level != "zero-3"]
@@ -96,7 +96,7 @@ def _taken_back(levels: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequ
 
 
 def _levels(point: Point) -> dict[str, list[Any]]:
-    """Return what keys under `parallelism` may be in place of what they are, which comes first, as far as it can be."""
+    """Return the possible values of keys under `parallelism`, from the present value up to the least memory."""
     layout = point.parallelism
     if layout.kind != "grid" or layout.schedule == "pipedream":
         return {}
@@ -110,11 +110,11 @@ def _levels(point: Point) -> dict[str, list[Any]]:
         "micro_batches": [now * size for size in sizes],
         "offload": [level for level in _OFFLOADS if set(layout.offload.split("+")) - {"none"} <= set(level.split("+"))],
     }
-    return {key: [level for level in steps if _can_be(point, {key: level})] for key, steps in further.items()}
+    return {key: [level for level in steps if _is_valid(point, {key: level})] for key, steps in further.items()}
 
 
 def _recomputes(now: str) -> list[str]:
-    """Return what may be computed again in place of what is: as much, and what keeps less."""
+    """Return the possible values of `recompute`: the present one, then those that keep less."""
     if now in POINTWISE:
         return [now, "full"]
     return [now, *_RECOMPUTES[max(1, _RECOMPUTES.index(now) + 1 if now in _RECOMPUTES else 1) :]]
@@ -124,8 +124,8 @@ def _changed(point: Point, changes: Changes) -> Point:
     return point.model_copy(update={"parallelism": point.parallelism.model_copy(update=dict(changes))})
 
 
-def _can_be(point: Point, changes: Changes) -> bool:
-    """Say whether a layout goes with all else that the scenario says."""
+def _is_valid(point: Point, changes: Changes) -> bool:
+    """Return whether a point stays valid with these changes of its layout."""
     changed = _changed(point, changes)
     given = {name: getattr(changed, name) for name in type(point).model_fields if name != "schema_"}
     try:
@@ -138,7 +138,7 @@ def _can_be(point: Point, changes: Changes) -> bool:
 def _held_bytes(
     point: Point, changes: Changes, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu
 ) -> float | None:
-    """Return what a GPU holds with another layout, None where that cannot be."""
+    """Return the bytes that a GPU holds with another layout; None if that layout is not possible."""
     changed = _changed(point, changes)
     try:
         work = work_of(changed, model, gpu, changed.micro_batch, given_times)

@@ -1,4 +1,4 @@
-"""A scenario as it was read: every setting of its axes is known to be right."""
+"""A scenario that was read and checked: all its points are valid."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from clustersim.scenario.point import Point
 
 
 class SweepPoint(NamedTuple):
-    """One choice on every sweep axis (dotted key to value or label), and the training it gives."""
+    """One value on every sweep axis (dotted key to value or label), and the training with these values."""
 
     axes: dict[str, Any]
     point: Point
 
 
 class Scenario:
-    """A scenario with all its points, which is one where no key is a list of choices.
+    """A scenario with all its points; it has one point if it has no sweep axis.
 
-    A key that all points share can be read from the scenario itself: `scenario.seed`. `raw` is what was
-    written, with `extends` merged and overrides applied, as plain maps, lists and scalars. `name` is what it is called
-    where it does not say that itself.
+    A key that all points share can be read from the scenario itself: `scenario.seed`. `raw` is the scenario as
+    written, with `extends` merged and overrides applied, as plain maps, lists and scalars. `name` is the name to
+    use if the scenario gives none.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Scenario:
         self._points = list(points)
 
     def points(self) -> list[SweepPoint]:
-        """Return one point for every setting of the axes; the axis written first changes slowest."""
+        """Return one point for every setting of the axes; the first axis in the file changes slowest."""
         return list(self._points)
 
     @property
@@ -51,11 +51,11 @@ class Scenario:
         return values
 
     def located(self, error: InputError) -> InputError:
-        """Return an error about keys of this scenario with the file, line and column of each."""
+        """Return an error about keys of this scenario with the file, line and column of each key."""
         return InputError(raised(mistake, (), self._root).mistake for mistake in error.mistakes)
 
     def yaml(self) -> str:
-        """Return the scenario as one YAML text that needs no other scenario."""
+        """Return the scenario as one YAML text that extends no other scenario."""
         from io import StringIO
 
         from ruamel.yaml import YAML
@@ -72,7 +72,7 @@ class Scenario:
             raise AttributeError(f"a scenario has no attribute '{key}'")
         values = [getattr(point, key) for _, point in points]
         if any(value != values[0] for value in values):
-            raise AttributeError(f"'{key}' differs between the points of this scenario; go through points()")
+            raise AttributeError(f"'{key}' differs between the points of this scenario; read it from points()")
         return values[0]
 
     def __repr__(self) -> str:

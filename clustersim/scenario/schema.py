@@ -1,7 +1,7 @@
-"""The JSON Schema of a scenario file, for editors: what a file may hold, not what it comes to.
+"""The JSON Schema of a scenario file, for editors: the keys and values that a file may hold.
 
-A file that extends another leaves keys out and gives parts of maps, so what is missing is told by
-`load_scenario` alone. Draft 2020-12, without anything that editors of draft 7 stumble over.
+A file that extends another may leave keys out and give parts of maps, so only `load_scenario` reports missing
+keys. Draft 2020-12, without features that editors for draft 7 reject.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def json_schema() -> Schema:
     return {
         "$schema": DIALECT,
         "title": "clustersim scenario",
-        "description": "What to train on which cluster. Any value may be a list: the forecast goes through all of it.",
+        "description": "A training and its cluster. Any value may be a list: each of its elements gets a forecast.",
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
@@ -41,7 +41,7 @@ def json_schema() -> Schema:
 
 
 def plain_schema() -> Schema:
-    """Return the JSON Schema of one point as a file writes it, without sweep axes and with readable names."""
+    """Return the JSON Schema of one point as written in a file, without sweep axes and with readable names."""
     schema = Point.model_json_schema()
     schema["properties"]["topology"] = _or_name(schema["properties"]["topology"])
     for key, names in _names().items():
@@ -53,7 +53,7 @@ def plain_schema() -> Schema:
 
 
 def _names() -> dict[str, list[str]]:
-    """Return what an editor may offer where a name or a file is meant."""
+    """Return the names that an editor may offer for keys that take a name or a file."""
     return {"model": list(MODELS), "topology": list(shipped_files("topologies")), "transport": list(TRANSPORTS)}
 
 
@@ -64,12 +64,12 @@ def _or_name(topology: Schema) -> Schema:
 
 
 def _readable(definitions: Schema) -> dict[str, str]:
-    """Return short names for definitions; pydantic spells out the module where two are called alike."""
+    """Return short names for definitions; pydantic adds the module where two classes have one name."""
     return {name: ".".join(name.split("__")[-2:]) for name in definitions}
 
 
 def _cleaned(part: Any, names: dict[str, str]) -> Any:
-    """Drop what only a validator needs: titles, discriminators, what is required below the top level."""
+    """Remove what only a validator needs: titles, discriminators, `required` below the top level."""
     if isinstance(part, list):
         return [_cleaned(element, names) for element in part]
     if not isinstance(part, dict):
@@ -90,13 +90,13 @@ def _cleaned(part: Any, names: dict[str, str]) -> Any:
 
 
 def _unit(part: Schema) -> Schema:
-    """Return a quantity: text with a unit, or a plain zero."""
+    """Return the schema of a quantity: text with a unit, or the number 0."""
     text = {"type": "string", "pattern": part["pattern"]}
     return {key: part[key] for key in ("description", "examples") if key in part} | {"anyOf": [text, {"const": 0}]}
 
 
 class _Hoist:
-    """Gives parts that stand twice, as a value and as the element of an axis, a name of their own."""
+    """Moves parts that occur twice, as a value and as the element of an axis, to definitions."""
 
     def __init__(self) -> None:
         self.definitions: Schema = {}
@@ -115,7 +115,7 @@ class _Hoist:
 
 
 def _with_axes(part: Any, hoist: _Hoist) -> Any:
-    """Return a part in which every property may also be a list of what it may be."""
+    """Return a part in which every property may also be a list of its values."""
     if isinstance(part, list):
         return [_with_axes(element, hoist) for element in part]
     if not isinstance(part, dict):
@@ -132,7 +132,7 @@ def _with_axes(part: Any, hoist: _Hoist) -> Any:
 def _axis(key: str, value: Schema, hoist: _Hoist) -> Schema:
     about = {name: value[name] for name in ("description", "default", "examples") if name in value}
     core = {name: part for name, part in value.items() if name not in about}
-    if "const" in core:  # the tag of a union: a list of tags fits every member that is in it
+    if "const" in core:  # the tag of a union: a list of tags is valid for every member in it
         return about | {"anyOf": [core, {"type": "array", "contains": core}]}
     core = hoist(key, core)
     return about | {"anyOf": [core, {"type": "array", "items": core, "minItems": 1}]}

@@ -1,4 +1,4 @@
-"""Whether stragglers and failures of a point meet something that exists: hosts, links, files."""
+"""Checks of stragglers and failures: whether the hosts, links and files that they name exist."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ from clustersim.failures import (
 )
 from clustersim.reading.tree import Place
 from clustersim.scenario.point import Point
-from clustersim.stragglers import ComputeStraggler, LinkStraggler, LinkTable, OfHosts, Trace
+from clustersim.stragglers import ComputeStraggler, LinkStraggler, LinkTable, OfHosts, TraceStraggler
 from clustersim.topology import Topology
 from clustersim.units import format_duration
 
 
 def trace_mistakes(point: Point) -> Iterator[Mistake]:
-    """Yield what is wrong with the files of measured times, each with its line."""
+    """Yield the mistakes in files of measured times, each with its line."""
     for number, straggler in enumerate(point.stragglers):
-        if isinstance(straggler, Trace):
+        if isinstance(straggler, TraceStraggler):
             try:
                 straggler.measured()
             except InputError as error:
                 for mistake in error.mistakes:
                     is_wrong_column = mistake.key == "column" and straggler.column is not None
-                    yield Place().told(mistake, f"stragglers.{number}.{'column' if is_wrong_column else 'file'}")
+                    yield Place().located(mistake, f"stragglers.{number}.{'column' if is_wrong_column else 'file'}")
 
 
 def straggler_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
-    """Yield which stragglers name hosts or links that the job, on `gpus` [num_ranks] of the cluster, does not have."""
+    """Yield the stragglers that name hosts or links which the job on `gpus` [num_ranks] does not have."""
     num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
     for number, straggler in enumerate(point.stragglers):
         of = straggler.of if isinstance(straggler, ComputeStraggler | LinkStraggler) else None
         beyond = [host for host in of.hosts if host >= num_hosts] if isinstance(of, OfHosts) else []
         if beyond:
-            message = f"the job is on {num_hosts} hosts, numbered from 0 (got {beyond[0]})"
             allowed = f"0 to {num_hosts - 1}"
+            message = f"the job is on {num_hosts} hosts, numbered {allowed} (got {beyond[0]})"
             yield Mistake(message, f"stragglers.{number}.of.hosts", got=str(beyond[0]), allowed=allowed)
         elif isinstance(straggler, LinkStraggler):
             try:
-                straggler.chooses(link_table(topology, gpus))
+                straggler.selects(link_table(topology, gpus))
             except InputError as error:
                 for mistake in error.mistakes:
-                    yield Place().told(mistake, f"stragglers.{number}.of")
+                    yield Place().located(mistake, f"stragglers.{number}.of")
 
 
 def failure_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
-    """Yield whether checkpoints go to a host that is not there, and whether the training could ever end.
+    """Yield that checkpoints go to a host that does not exist, or that the training would never end.
 
-    How long it takes is told where that is known before anything runs: where the scenario gives its `length`, or
-    neither that nor epochs.
+    The length of the training is known before the run if the scenario gives `length`, or neither that nor epochs.
     """
     failures = point.failures
     if failures is None:
@@ -71,8 +70,8 @@ def failure_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
     num_failures = least_failures(kinds, length_s)
     if num_failures > MOST_FAILURES:
         message = (
-            f"in {format_duration(length_s)} of training at least {num_failures:,.0f} failures come, and at most "
-            f"{MOST_FAILURES:,} are simulated; give a shorter length, or a longer mtbf"
+            f"in {format_duration(length_s)} of training at least {num_failures:,.0f} failures are expected, and "
+            f"at most {MOST_FAILURES:,} are simulated; give a shorter length, or a longer mtbf"
         )
         yield Mistake(message, f"failures.{given}", got=f"{num_failures:,.0f} failures", allowed=f"{MOST_FAILURES:,}")
         return
@@ -88,13 +87,13 @@ def failure_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iter
 def _host_mistakes(failures: Failures, topology: Topology) -> Iterator[Mistake]:
     host = failures.checkpoint.host
     if host is not None and host not in topology.gpu_hosts:
-        message = f"the cluster '{topology.name}' has {topology.num_hosts} hosts, numbered from 0 (got {host})"
         allowed = f"0 to {topology.num_hosts - 1}"
+        message = f"the cluster '{topology.name}' has {topology.num_hosts} hosts, numbered {allowed} (got {host})"
         yield Mistake(message, "failures.checkpoint.host", got=str(host), allowed=allowed)
 
 
 def link_table(topology: Topology, gpus: np.ndarray) -> LinkTable:
-    """Return a cluster's links as stragglers look at them, for a job on `gpus` [num_ranks]."""
+    """Return the links of a cluster for link stragglers of a job on `gpus` [num_ranks]."""
     links, hosts = topology.links, topology.gpu_hosts[gpus]
     src, dst = ([str(topology.node_names[node]) for node in ends.tolist()] for ends in (links.src, links.dst))
     of_job = list(dict.fromkeys(hosts.tolist()))

@@ -24,7 +24,7 @@ from clustersim.simulate.run_of import run_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.without_effect import without_effect
 from clustersim.simulate.workloads import Workloads
-from clustersim.stragglers import Spells, are_constant
+from clustersim.stragglers import TimedSlowdown, are_constant
 from clustersim.strategies import Servers
 from clustersim.units import format_duration
 
@@ -136,7 +136,7 @@ def _missed_spells(setup: Setup, outcomes: list[Outcome]) -> list[str]:
     """Say which spells at given times begin when nothing is measured any more, in any replicate."""
     end_s, told = max(outcome.measured_s for outcome in outcomes), []
     for number, spec in enumerate(setup.point.stragglers):
-        given: list[float] = spec.at or [] if isinstance(spec, Spells) else []
+        given: list[float] = spec.at or [] if isinstance(spec, TimedSlowdown) else []
         missed = [time_s for time_s in given if time_s >= end_s]
         if missed:
             told.append(

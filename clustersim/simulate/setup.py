@@ -18,9 +18,9 @@ from clustersim.model.shared_weights import by_row, shared_weights
 from clustersim.parallelism import ModelLayout
 from clustersim.program import Iteration, Wire, plan_iteration, with_codec
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
-from clustersim.scenario.compressed import codec_of, wire_of
+from clustersim.scenario.compression import codec_of, wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
-from clustersim.scenario.offloaded import held_in_hosts, memory_of_host
+from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
 from clustersim.simulate.workloads import Workloads

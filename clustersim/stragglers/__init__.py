@@ -1,8 +1,8 @@
-"""Stragglers: who is slow, when, and by how much.
+"""Stragglers: which GPUs, hosts and links are slow, when, and by how much.
 
-A source of slowness is drawn with the work (`factors`, `Draws`: how many times as long an iteration or a
-layer takes), or follows the clock (`paces`: how fast a rank is as time passes; `link_paces`: the same of
-links). It knows nothing of strategies, so that two of them under one seed meet the same bad luck.
+A straggler multiplies compute times (`factors`, `Draws`: how many times as long an iteration or a layer takes),
+or follows the clock (`paces`: the speed of a rank over time; `link_paces`: the same for links). It does not
+depend on the strategy: two strategies with one seed get the same random numbers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from clustersim.stragglers.factors import (
 from clustersim.stragglers.links import LinkOutages, LinkSlowDowns, LinkStraggler, LinkTable, link_changes, link_paces
 from clustersim.stragglers.pace import Pace
 from clustersim.stragglers.slowest import Awaited, slowest, slowest_beside
-from clustersim.stragglers.spells import Pauses, SlowPeriods, Spells, delayed, has_given_times, paces
-from clustersim.stragglers.straggler import ComputeStraggler, Drawn, OfHosts, Straggler
-from clustersim.stragglers.trace import Trace
+from clustersim.stragglers.straggler import ComputeStraggler, FactorStraggler, OfHosts, Straggler
+from clustersim.stragglers.timed import Pauses, SlowPeriods, TimedSlowdown, delayed, has_given_times, paces
+from clustersim.stragglers.trace import TraceStraggler
 
 __all__ = [
     "STRAGGLERS",
@@ -33,10 +33,10 @@ __all__ = [
     "ComputeStraggler",
     "Constant",
     "Distribution",
-    "Drawn",
     "Draws",
     "Exponential",
     "ExponentialTail",
+    "FactorStraggler",
     "Gamma",
     "LinkOutages",
     "LinkSlowDowns",
@@ -48,9 +48,9 @@ __all__ = [
     "Pareto",
     "Pauses",
     "SlowPeriods",
-    "Spells",
     "Straggler",
-    "Trace",
+    "TimedSlowdown",
+    "TraceStraggler",
     "Uniform",
     "are_constant",
     "are_steady",
@@ -80,7 +80,7 @@ STRAGGLERS: Registry[type[Straggler]] = Registry(
         "pareto": Pareto,
         "pauses": Pauses,
         "slow-periods": SlowPeriods,
-        "trace": Trace,
+        "trace": TraceStraggler,
         "uniform": Uniform,
     },
 )

@@ -1,4 +1,4 @@
-"""GPUs that are always slower (or faster) by the same factor."""
+"""GPUs that are always slower (or faster) by a constant factor."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from clustersim.stragglers.straggler import Drawn
+from clustersim.stragglers.straggler import FactorStraggler
 
 
-class Constant(Drawn):
-    """The same factor every time: a throttled GPU, an older model, a slow host."""
+class Constant(FactorStraggler):
+    """A constant factor: a throttled GPU, an older model, a slow host."""
 
     kind: Literal["constant"]
     factor: float = Field(gt=0, le=1e6, allow_inf_nan=False, description="compute takes this many times as long")

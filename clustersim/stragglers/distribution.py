@@ -1,4 +1,4 @@
-"""Random slowness of mean 1: standard normal numbers, correlated as asked for, turned into a distribution."""
+"""Random factors of mean 1: correlated standard normal numbers, transformed to a distribution."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.stragglers.straggler import Drawn
+from clustersim.stragglers.straggler import FactorStraggler
 
 
-class Distribution(Drawn):
+class Distribution(FactorStraggler):
     """Factors f(z) of standard normal z, where f is the distribution's quantile function of Phi(z).
 
-    Correlations are those of z (a Gaussian copula; Nelsen, An Introduction to Copulas, 2006), so that
-    whatever they are, every single factor has exactly the distribution that was asked for. In time, z is
-    an AR(1) process, z_t = rho z_(t-1) + sqrt(1 - rho**2) e_t. Within a host, e is sqrt(c) times a number
-    that its GPUs share plus sqrt(1 - c) times their own. One seed gives one z, whichever distribution and
-    width are made of it.
+    Correlations are those of z (a Gaussian copula; Nelsen, An Introduction to Copulas, 2006), so every
+    factor has exactly the given distribution for any correlation. In time, z is an AR(1) process,
+    z_t = rho z_(t-1) + sqrt(1 - rho**2) e_t. Within a host, e is sqrt(c) times a number that its GPUs share
+    plus sqrt(1 - c) times a number of each GPU. One seed gives the same z for every distribution and width.
     """
 
     rho: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="correlation with the draw before it: the previous iteration, or the previous layer where drawn "
+        description="correlation with the previous draw: of the previous iteration, or of the previous layer if drawn "
         "per layer",
     )
     correlation_iterations: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="iterations until the correlation has fallen to 1 / e, instead of `rho`",
+        description="iterations after which the correlation is 1 / e, instead of `rho`",
     )
     host_correlation: float = Field(
-        default=0.0, ge=0, le=1, description="correlation between GPUs of one host; at 1 they draw the same"
+        default=0.0, ge=0, le=1, description="correlation between GPUs of one host; at 1 they have equal factors"
     )
 
     @model_validator(mode="after")
@@ -53,7 +52,8 @@ class Distribution(Drawn):
             )
         if in_time and self.per == "gpu":
             raise InputError(
-                "what is drawn once per GPU has no correlation in time; leave out rho, or draw per iteration",
+                "a factor drawn once per GPU has no correlation in time (got per: gpu); leave rho and "
+                "correlation_iterations out, or give per: iteration",
                 got="per gpu",
                 allowed="per iteration or layer",
             )
@@ -61,7 +61,7 @@ class Distribution(Drawn):
 
     @abstractmethod
     def factors(self, z: np.ndarray) -> np.ndarray:
-        """Return the factors that standard normal `z` stand for; they rise with z."""
+        """Return the factors for standard normal `z`; they increase with z."""
 
     def draw(
         self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
@@ -73,14 +73,14 @@ class Distribution(Drawn):
         return self.factors(autoregressive(z, self.step_correlation(per_iteration)))
 
     def step_correlation(self, per_iteration: int) -> float:
-        """Return the correlation of one draw with the next where an iteration has `per_iteration` of them."""
+        """Return the correlation of consecutive draws if an iteration has `per_iteration` of them."""
         if self.correlation_iterations is None:
             return self.rho
         return math.exp(-1 / (self.correlation_iterations * per_iteration))
 
 
 def autoregressive(noise: np.ndarray, rho: float) -> np.ndarray:
-    """Return the stationary AR(1) process [size] of standard normal `noise` [size]: each term is standard normal too.
+    """Return the stationary AR(1) process [size] of standard normal `noise` [size]; each term is standard normal.
 
     z_0 = e_0, z_t = rho z_(t-1) + sqrt(1 - rho**2) e_t.
     """

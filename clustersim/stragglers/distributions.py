@@ -1,4 +1,4 @@
-"""The distributions, each of mean 1 and given by its coefficient of variation."""
+"""The distributions, each with mean 1 and a coefficient of variation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustersim.stragglers.straggler import Cv
 
 
 class Lognormal(Distribution):
-    """exp(sigma z - sigma**2 / 2): many small causes that multiply. cv = sqrt(exp(sigma**2) - 1)."""
+    """exp(sigma z - sigma**2 / 2): a product of many small causes. cv = sqrt(exp(sigma**2) - 1)."""
 
     kind: Literal["lognormal"]
     cv: Cv | None = None
@@ -25,12 +25,13 @@ class Lognormal(Distribution):
     @model_validator(mode="after")
     def _one_width(self) -> Self:
         if (self.cv is None) == (self.sigma is None):
-            raise InputError("a lognormal needs one of 'cv' and 'sigma'", allowed="cv or sigma")
+            got = "neither" if self.cv is None else "both"
+            raise InputError(f"a lognormal needs one of 'cv' and 'sigma' (got {got})", got=got, allowed="cv or sigma")
         return self
 
     @property
     def log_sigma(self) -> float:
-        """Standard deviation of the logarithm, whichever of the two was given."""
+        """Standard deviation of the logarithm, from `sigma` or `cv`."""
         return self.sigma if self.sigma is not None else math.sqrt(math.log1p((self.cv or 0.0) ** 2))
 
     def factors(self, z: np.ndarray) -> np.ndarray:
@@ -54,7 +55,7 @@ class Uniform(Distribution):
 
 
 class Exponential(Distribution):
-    """1 - cv + cv Exp(1): a fixed part and a memoryless one.
+    """1 - cv + cv Exp(1): a fixed part and a memoryless part.
 
     The slowest of n is 1 - cv + cv H_n on average, where H_n = 1 + 1/2 + ... + 1/n.
     """
@@ -67,7 +68,7 @@ class Exponential(Distribution):
 
 
 class ExponentialTail(Distribution):
-    """(1 + B m Exp(1)) / (1 + p m), B = 1 in a share p of the draws: mostly undisturbed, sometimes late.
+    """(1 + B m Exp(1)) / (1 + p m), B = 1 in a share p of the draws: mostly undisturbed, sometimes slow.
 
     Scaled to mean 1; m = cv / (sqrt(p (2 - p)) - p cv). With p = 1 it is the exponential.
     """
@@ -81,7 +82,7 @@ class ExponentialTail(Distribution):
         widest = math.sqrt(2 / self.share - 1)
         if self.cv >= widest:
             raise InputError(
-                f"an exponential part in a share of {self.share:g} of the draws gives a cv below {widest:.4g} "
+                f"with an exponential part in a share of {self.share:g} of the draws, cv must be below {widest:.4g} "
                 f"(got {self.cv:g}); lower cv or share",
                 got=f"{self.cv:g}",
                 allowed=f"below {widest:.4g}",
@@ -102,11 +103,11 @@ class Gamma(Distribution):
     cv: Cv
 
     def factors(self, z: np.ndarray) -> np.ndarray:
-        """Return the quantiles at Phi(z) of a gamma of mean 1, as many as standard normal numbers are given."""
+        """Return the quantiles at Phi(z) of a gamma of mean 1, one for each z."""
         from scipy.special import gammainccinv, gammaincinv, ndtr
 
         shape = self.cv**-2
-        low = z < 0  # each half of the distribution from its own end: 1 - Phi(z) would lose the tail's digits
+        low = z < 0  # each tail from its own end: 1 - Phi(z) would lose digits
         drawn = np.empty(len(z))
         drawn[low] = gammaincinv(shape, ndtr(z[low]))
         drawn[~low] = gammainccinv(shape, ndtr(-z[~low]))
@@ -125,7 +126,7 @@ class Pareto(Distribution):
 
 
 def _exponential(z: np.ndarray) -> np.ndarray:
-    """Return the exponentially distributed number of mean 1 that each standard normal stands for: -log(1 - Phi(z))."""
+    """Return the exponential number of mean 1 for each standard normal: -log(1 - Phi(z))."""
     from scipy.special import log_ndtr
 
     return np.asarray(-log_ndtr(-z))

@@ -1,4 +1,4 @@
-"""Links that are slower for a time, or carry nothing."""
+"""Links that are slower for a time, or down."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from clustersim.errors import InputError, unknown_name
 from clustersim.seeding import stream
 from clustersim.spec import Spec
 from clustersim.stragglers.factors import named
+from clustersim.stragglers.intervals import SlowIntervals
 from clustersim.stragglers.pace import Pace
-from clustersim.stragglers.spells import Spells
 from clustersim.stragglers.straggler import OfHosts, Straggler
-from clustersim.stragglers.timeline import Timeline
+from clustersim.stragglers.timed import TimedSlowdown
 
 
 class LinkTable(NamedTuple):
-    """What trouble on links needs to know of a cluster: directed links in columns [num_links].
+    """The directed links of a cluster in columns [num_links], for link stragglers.
 
-    `src_hosts` and `dst_hosts` are the cluster's host numbers, -1 for a switch; `job_hosts` are those of the
-    job, in the order of their first rank.
+    `src_hosts` and `dst_hosts` are the cluster's host numbers, -1 for a switch; `job_hosts` are the hosts of
+    the job, in the order of their first rank.
     """
 
     src: Sequence[str]
@@ -38,46 +38,44 @@ class LinkTable(NamedTuple):
 
 
 class LinksOfKind(Spec):
-    """Every link of some kinds."""
+    """All links of some kinds."""
 
-    kinds: list[str] = Field(
-        min_length=1, description="kinds of links as the report calls them, such as infiniband-fdr"
-    )
+    kinds: list[str] = Field(min_length=1, description="kinds of links as named in the report, such as infiniband-fdr")
 
 
 class LinksNamed(Spec):
     """Single links."""
 
     links: list[str] = Field(
-        min_length=1, description="links by their ends, such as 'leaf-0->spine-1'; the way back is meant as well"
+        min_length=1, description="links by their ends, such as 'leaf-0->spine-1'; the opposite direction is included"
     )
 
 
-class LinkStraggler(Spells, Straggler):
-    """A source that takes rate from links; both directions of a cable are in trouble together.
+class LinkStraggler(TimedSlowdown, Straggler):
+    """A straggler that lowers the rate of links, of both directions of a cable at the same time.
 
-    Routes stay what they are: what meets an outage waits until it is over.
+    Routes do not change: a flow over a link that is down waits until the link is up again.
     """
 
     of: Literal["network", "all"] | LinksOfKind | OfHosts | LinksNamed = Field(
         default="network",
-        description="which links: 'network' (those not inside a host), 'all', {kinds: [...]}, {hosts: [...]} (those "
-        "between a host of the job and the network), or {links: [...]}",
+        description="which links: 'network' (those outside hosts), 'all', {kinds: [...]}, {hosts: [...]} (those "
+        "between hosts of the job and the network), or {links: [...]}",
     )
 
     @property
     @abstractmethod
     def speed(self) -> float:
-        """What is left of a link's rate during a spell."""
+        """Share of a link's rate that is left during an interval."""
 
-    def chooses(self, table: LinkTable) -> np.ndarray:
-        """Return [num_links] which links are meant, or raise an `InputError` where that is none."""
-        chosen = self._chosen(table)
-        if not chosen.any():
-            raise InputError("this cluster has no such link; `clustersim topology show` tells its links", got="no link")
-        return chosen
+    def selects(self, table: LinkTable) -> np.ndarray:
+        """Return [num_links] which links it affects, or raise an `InputError` if there are none."""
+        selected = self._selected(table)
+        if not selected.any():
+            raise InputError("the cluster has no such link; `clustersim topology show` lists its links", got="no link")
+        return selected
 
-    def _chosen(self, table: LinkTable) -> np.ndarray:
+    def _selected(self, table: LinkTable) -> np.ndarray:
         of, src, dst = self.of, table.src_hosts, table.dst_hosts
         if isinstance(of, LinksOfKind):
             return _of_kinds(table, of.kinds)
@@ -90,10 +88,12 @@ class LinkStraggler(Spells, Straggler):
 
 
 class LinkSlowDowns(LinkStraggler):
-    """Times in which links carry less: retransmissions, a degraded lane, somebody else's traffic."""
+    """Intervals in which links are slower: retransmissions, a degraded lane, other traffic."""
 
     kind: Literal["link-slow-downs"]
-    factor: float = Field(gt=1, le=1e6, allow_inf_nan=False, description="messages take this many times as long then")
+    factor: float = Field(
+        gt=1, le=1e6, allow_inf_nan=False, description="factor on the time of messages in an interval"
+    )
 
     @property
     def speed(self) -> float:
@@ -101,7 +101,7 @@ class LinkSlowDowns(LinkStraggler):
 
 
 class LinkOutages(LinkStraggler):
-    """Times in which links carry nothing: a flapping port, a cable that is pulled and put back."""
+    """Intervals in which links are down: a flapping port, a cable that is unplugged and plugged in again."""
 
     kind: Literal["link-outages"]
 
@@ -111,31 +111,31 @@ class LinkOutages(LinkStraggler):
 
 
 def link_paces(specs: Sequence[Straggler], seed: int, table: LinkTable) -> dict[int, Pace]:
-    """Return how fast links are as time passes, 1 being their own rate, for those that are ever in trouble.
+    """Return the speeds of the affected links over time; a speed of 1 is a link's full rate.
 
-    Each source has a random stream of its own for each cable, named after the cable's ends, so that other
-    cables shift nobody's numbers.
+    Each straggler has its own random stream for each cable, named after the cable's ends. Other cables do not
+    change its numbers.
     """
-    troubled = [(name, spec, spec.chooses(table)) for name, spec in named(specs) if isinstance(spec, LinkStraggler)]
-    if not troubled:
+    slowed = [(name, spec, spec.selects(table)) for name, spec in named(specs) if isinstance(spec, LinkStraggler)]
+    if not slowed:
         return {}
     paces: dict[int, Pace] = {}
     by_cable: dict[tuple[str, str, int], Pace] = {}
     for link, cable in enumerate(_cables(table)):
-        met = [(name, spec) for name, spec, chosen in troubled if chosen[link]]
-        if not met:
+        found = [(name, spec) for name, spec, selected in slowed if selected[link]]
+        if not found:
             continue
         if cable not in by_cable:
-            timelines: list[tuple[Timeline, float]] = [
-                (spec.timeline(stream(seed, "stragglers", *name, *cable)), spec.speed) for name, spec in met
+            intervals: list[tuple[SlowIntervals, float]] = [
+                (spec.intervals(stream(seed, "stragglers", *name, *cable)), spec.speed) for name, spec in found
             ]
-            by_cable[cable] = Pace(timelines)
+            by_cable[cable] = Pace(intervals)
         paces[link] = by_cable[cable]
     return paces
 
 
 def link_changes(paces: Mapping[int, Pace]) -> Iterator[tuple[float, int, float]]:
-    """Yield (time_s, link, speed) for every change of every link, in the order of time; it may go on for ever."""
+    """Yield (time_s, link, speed) for every change of every link, in order of time; it may be infinite."""
 
     def of_link(link: int, pace: Pace) -> Iterator[tuple[float, int, float]]:
         for time_s, speed in pace.changes():
@@ -153,27 +153,27 @@ def _of_kinds(table: LinkTable, kinds: Sequence[str]) -> np.ndarray:
 
 
 def _with_names(table: LinkTable, wanted: Sequence[str]) -> np.ndarray:
-    forth = [f"{src}->{dst}" for src, dst in zip(table.src, table.dst, strict=True)]
-    back = [f"{dst}->{src}" for src, dst in zip(table.src, table.dst, strict=True)]
-    known = set(forth)
+    forward = [f"{src}->{dst}" for src, dst in zip(table.src, table.dst, strict=True)]
+    backward = [f"{dst}->{src}" for src, dst in zip(table.src, table.dst, strict=True)]
+    known = set(forward)
     for name in wanted:
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.3) or sorted(known)[:1]
             raise InputError(
-                f"no link of this cluster is called '{name}'; the nearest is '{near[0]}'",
+                f"no link of this cluster is called '{name}'; did you mean '{near[0]}'?",
                 got=name,
                 allowed="two nodes with a link between them, as 'a->b'",
             )
-    return np.isin(forth, wanted) | np.isin(back, wanted)
+    return np.isin(forward, wanted) | np.isin(backward, wanted)
 
 
 def _hosts(table: LinkTable, wanted: Sequence[int]) -> list[int]:
-    """Return the cluster's numbers of hosts of the job."""
+    """Return the cluster's numbers of some hosts of the job."""
     num_hosts = len(table.job_hosts)
     beyond = [host for host in wanted if host >= num_hosts]
     if beyond:
         raise InputError(
-            f"the job is on {num_hosts} hosts, numbered from 0 (got {beyond[0]})",
+            f"the job is on {num_hosts} hosts, numbered 0 to {num_hosts - 1} (got {beyond[0]})",
             got=str(beyond[0]),
             allowed=f"0 to {num_hosts - 1}",
         )
@@ -181,7 +181,7 @@ def _hosts(table: LinkTable, wanted: Sequence[int]) -> list[int]:
 
 
 def _cables(table: LinkTable) -> Iterator[tuple[str, str, int]]:
-    """Yield each link's cable: its ends in alphabetical order, and how many alike lead the same way before it."""
+    """Yield the cable of each link: its ends in alphabetical order, and its number among parallel links."""
     seen: Counter[tuple[str, str]] = Counter()
     for src, dst in zip(table.src, table.dst, strict=True):
         yield min(src, dst), max(src, dst), seen[src, dst]

@@ -1,4 +1,4 @@
-"""How fast something goes as time passes, and when work that begins now is done."""
+"""Speed over simulated time, and the end of work that starts at a given time."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from clustersim.stragglers.timeline import Timeline
+from clustersim.stragglers.intervals import SlowIntervals
 
-_WINDOW = 4.0  # how far to look at first, in times the work
+_WINDOW = 4.0  # first search window, in multiples of the work
 
 
 class Pace:
-    """Speed over simulated time: 1, times the speed of every timeline that is slow at the moment.
+    """Speed over simulated time: 1, times the speed of every straggler that is slow at that time.
 
-    Piecewise constant; a speed of 0 is a pause. Work of w seconds that begins at s ends at the first e with
-    the integral of speed from s to e equal to w.
+    Piecewise constant; a speed of 0 is a pause. Work of w seconds that starts at s ends at the first e for which
+    the integral of speed from s to e equals w.
 
-    >>> from clustersim.stragglers.timeline import Given
-    >>> pace = Pace([(Given([2.0], 1.0), 0.0)])
+    >>> from clustersim.stragglers.intervals import GivenIntervals
+    >>> pace = Pace([(GivenIntervals([2.0], 1.0), 0.0)])
     >>> pace.end_s(0.0, 1.5), pace.end_s(1.0, 1.5), pace.end_s(2.5, 1.0)
     (1.5, 3.5, 4.0)
     """
 
-    def __init__(self, timelines: Sequence[tuple[Timeline, float]]):
-        self._timelines = tuple(timelines)
-        self._piece = (0.0, 0.0, 1.0)  # from, until, speed: the piece that was used last
+    def __init__(self, intervals: Sequence[tuple[SlowIntervals, float]]):
+        self._intervals = tuple(intervals)
+        self._piece = (0.0, 0.0, 1.0)  # start, end, speed: the piece of the last call
 
     def end_s(self, start_s: float, work_s: float) -> float:
-        """Return when work that begins at `start_s` and takes `work_s` at a speed of 1 is done."""
+        """Return when work that starts at `start_s` and takes `work_s` at speed 1 ends."""
         since_s, until_s, speed = self._piece
         if since_s <= start_s and speed > 0 and start_s + work_s / speed <= until_s:
             return start_s + work_s / speed
-        if work_s <= 0 or not self._timelines:
+        if work_s <= 0 or not self._intervals:
             return start_s + work_s
         return self._search(start_s, work_s)
 
     def pieces(self, start_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the speed is constant between two times: ends of pieces [n + 1] and speeds [n]."""
-        edges = [timeline.edges(start_s, end_s) for timeline, _ in self._timelines]
+        """Return the pieces of constant speed between two times: their edges [n + 1] and speeds [n]."""
+        edges = [each.edges(start_s, end_s) for each, _ in self._intervals]
         times_s = np.unique(np.concatenate([[start_s, end_s], *edges]))
         return times_s, self._speeds((times_s[:-1] + times_s[1:]) / 2)
 
     def changes(self) -> Iterator[tuple[float, float]]:
-        """Yield (time_s, speed) at every change of speed, at 0 s where it is not 1 then; it may go on for ever."""
+        """Yield (time_s, speed) at every change of speed, also at 0 s if it is not 1; it may be infinite."""
         time_s, speed = 0.0, 1.0
         while time_s < np.inf:
             until_s = self._next_edge(time_s)
@@ -54,7 +54,7 @@ class Pace:
             time_s, speed = until_s, new
 
     def _search(self, start_s: float, work_s: float) -> float:
-        """Add up pieces until the work is done; look twice as far whenever they end before it."""
+        """Add pieces until the work is done; the search window doubles each time."""
         span_s = _WINDOW * work_s
         while True:
             times_s, speeds = self.pieces(start_s, start_s + span_s)
@@ -66,14 +66,14 @@ class Pace:
                 last = piece == len(speeds) - 1
                 self._piece = (since_s, self._next_edge(since_s) if last else until_s, speed)
                 return since_s + (work_s - before_s) / speed
-            work_s -= float(done_s[-1]) if len(done_s) else 0.0  # none where the span is below the clock's digits
+            work_s -= float(done_s[-1]) if len(done_s) else 0.0  # none if the span is below the clock's resolution
             start_s, span_s = float(times_s[-1]), 2 * span_s
 
     def _speeds(self, times_s: np.ndarray) -> np.ndarray:
         speeds = np.ones(len(times_s))
-        for timeline, slow in self._timelines:
-            speeds[timeline.is_slow(times_s)] *= slow
+        for each, slow in self._intervals:
+            speeds[each.is_slow(times_s)] *= slow
         return speeds
 
     def _next_edge(self, time_s: float) -> float:
-        return min((timeline.next_edge(time_s) for timeline, _ in self._timelines), default=float("inf"))
+        return min((each.next_edge(time_s) for each, _ in self._intervals), default=float("inf"))

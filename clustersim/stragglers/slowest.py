@@ -1,4 +1,4 @@
-"""GPUs of one kind are not equally quick, and who waits for others waits for the slowest."""
+"""Expected slowness of the slowest of several GPUs of one kind, for which others wait."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-_WIDEST = 9.0  # standard deviations, beyond which one of a million GPUs is not expected
+_WIDEST = 9.0  # standard deviations; none of a million GPUs is expected beyond them
 _NUM_STEPS = 2400
 
 
 class Awaited(NamedTuple):
-    """Whom a worker waits for: the `quickest` of so many `workers`, itself one of them; all where the two are alike."""
+    """How many workers a worker waits for, itself included: the `quickest` of all `workers`; all if equal."""
 
     quickest: int
     workers: int
@@ -22,11 +22,11 @@ class Awaited(NamedTuple):
 
 @lru_cache(maxsize=256)
 def slowest(variability: float, awaited: Awaited, members: int = 1) -> float:
-    """Return how many times as long as the mean GPU the last one takes that is awaited, expected.
+    """Return the expected time of the last awaited worker, as a multiple of the mean GPU's time.
 
-    A GPU takes a lognormal factor of mean 1 as long as others of its kind, for as long as a job runs; `variability` is
-    its standard deviation. A worker is as slow as the slowest of its `members`. With all of n awaited that is the
-    expected maximum of n draws; else that of the order statistic (David and Nagaraja, Order Statistics, 2003, 2.1):
+    During a job, a GPU takes longer than the mean of its kind by a lognormal factor of mean 1; `variability` is the
+    factor's standard deviation. A worker is as slow as the slowest of its `members`. If all n workers are awaited, this
+    is the expected maximum of n draws; otherwise the order statistic (David and Nagaraja, Order Statistics, 2003, 2.1):
 
         E = integral of exp(s z - s^2 / 2) dF(z),  F = B(k, n - k + 1) of Phi(z)^members,  s^2 = log(1 + variability^2)
 
@@ -45,7 +45,7 @@ def slowest(variability: float, awaited: Awaited, members: int = 1) -> float:
     scale = lgamma(workers + 1) - lgamma(quickest) - lgamma(workers - quickest + 1)
     density = [exp(scale + _log_density(each, quickest, workers, members)) for each in z.tolist()]
     drawn = np.exp(sigma * z - sigma**2 / 2)
-    return float((drawn * density).sum() * (z[1] - z[0]))  # both ends are 0: the trapezoid rule, as exact as it gets
+    return float((drawn * density).sum() * (z[1] - z[0]))  # both ends are 0: this is the trapezoid rule
 
 
 def _log_density(z: float, quickest: int, workers: int, members: int) -> float:

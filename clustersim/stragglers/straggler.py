@@ -1,4 +1,4 @@
-"""What sources of slowness have in common: whom they meet, how often they are drawn, and their factors."""
+"""Base classes of stragglers: which ranks they affect, how often they are drawn, and their factors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cv = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False, description="stan
 
 
 class OfHosts(Spec):
-    """Every GPU of some hosts."""
+    """All GPUs of some hosts."""
 
     hosts: list[Number] = Field(
         min_length=1, description="hosts of the job, numbered from 0 in the order of their first rank"
@@ -24,7 +24,7 @@ class OfHosts(Spec):
 
 
 def job_hosts(hosts: np.ndarray) -> np.ndarray:
-    """Return [num_ranks] the hosts of a job's ranks, numbered from 0 in the order of their first rank.
+    """Return [num_ranks] the host of each rank of a job, numbered from 0 in the order of their first rank.
 
     >>> job_hosts(np.array([7, 7, 3, 9, 3])).tolist()
     [0, 0, 1, 2, 1]
@@ -37,13 +37,13 @@ def job_hosts(hosts: np.ndarray) -> np.ndarray:
 
 
 class Straggler(Spec):
-    """One source of slowness. It has random streams of its own, and those of one run differ by its `kind`."""
+    """One straggler. It has its own random streams, named after its `kind`."""
 
     kind: str
 
     @property
     def is_steady(self) -> bool:
-        """Whether every iteration of a run meets the same of it."""
+        """Whether it is the same in every iteration of a run."""
         return False
 
     @property
@@ -53,20 +53,20 @@ class Straggler(Spec):
 
 
 class ComputeStraggler(Straggler):
-    """A source that slows what GPUs compute."""
+    """A straggler that slows the compute of GPUs."""
 
     of: Literal["all"] | Annotated[list[Number], Field(min_length=1)] | OfHosts = Field(
         default="all",
-        description="whom it meets: 'all', a list of ranks (a GPU's number in the job), or {hosts: [...]}",
+        description="which GPUs are slow: 'all', a list of ranks (a GPU's number in the job), or {hosts: [...]}",
     )
 
-    def meets(self, hosts: np.ndarray) -> np.ndarray:
-        """Return [num_ranks] whether it meets each rank; `hosts` [num_ranks] is the host of each rank.
+    def affects(self, hosts: np.ndarray) -> np.ndarray:
+        """Return [num_ranks] whether it affects each rank; `hosts` [num_ranks] is the host of each rank.
 
-        Numbers beyond the job meet nobody here: a scenario that names them is refused when it is read.
+        Numbers beyond the job are ignored here: a scenario that has them is refused when it is read.
 
         >>> from clustersim.stragglers import Constant
-        >>> Constant(kind="constant", factor=2, of=OfHosts(hosts=[1])).meets(np.array([7, 7, 3, 3])).tolist()
+        >>> Constant(kind="constant", factor=2, of=OfHosts(hosts=[1])).affects(np.array([7, 7, 3, 3])).tolist()
         [False, False, True, True]
         """
         num_ranks = len(hosts)
@@ -77,16 +77,16 @@ class ComputeStraggler(Straggler):
         return np.isin(np.arange(num_ranks), self.of)
 
 
-class Drawn(ComputeStraggler):
-    """A source that is drawn: compute of the ranks it meets takes a factor times as long.
+class FactorStraggler(ComputeStraggler):
+    """A straggler with factors: compute of the ranks that it affects takes a factor times as long.
 
-    A factor of 1 is no slowness at all; the distributions have mean 1, so that a source changes the
-    spread of compute times and not their mean.
+    A factor of 1 changes nothing. The distributions have mean 1: they change the spread of compute times and not
+    their mean.
     """
 
     per: Literal["iteration", "layer", "gpu"] = Field(
         default="iteration",
-        description="how often it is drawn: every iteration, every layer of it, or once per GPU and run",
+        description="how often it is drawn: every iteration, every layer of an iteration, or once per GPU and run",
     )
 
     @property
@@ -101,7 +101,7 @@ class Drawn(ComputeStraggler):
     def draw(
         self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
-        """Return [size] factors of one rank, `per_iteration` of them an iteration.
+        """Return [size] factors of one rank, `per_iteration` of them in each iteration.
 
-        `own` is the rank's random stream, `shared` makes that of its host. A larger size begins with the same factors.
+        `own` is the rank's random stream, `shared` returns that of its host. A larger size has the same first factors.
         """

@@ -1,4 +1,4 @@
-"""Slowness as somebody measured it: iteration times in a column of a CSV file."""
+"""Measured factors: iteration times in a column of a CSV file."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ _MOST_BYTES = 100_000_000
 _SHOWN = 60
 
 
-class Trace(Distribution):
-    """Measured times over their mean, as factors.
+class TraceStraggler(Distribution):
+    """Measured times divided by their mean, as factors.
 
     `resampled` draws them at random, independently unless a correlation is given: the empirical
-    distribution. `in-order` goes through them from the first row on, the same rows for all ranks it
-    meets; `shifted` begins at a random row of each rank. Both begin again at the end.
+    distribution. `in-order` takes the rows from the first on, the same rows for all affected ranks; `shifted`
+    starts at a random row for each rank. Both start again after the last row.
     """
 
     kind: Literal["trace"]
-    file: str = Field(min_length=1, description="CSV file with a line of column names, then a row for each time")
-    column: str | None = Field(default=None, description="the column with the times; may be left out if it is the only")
+    file: str = Field(min_length=1, description="CSV file with a line of column names, then one row per time")
+    column: str | None = Field(default=None, description="the column with the times; optional if it is the only one")
     order: Literal["resampled", "in-order", "shifted"] = Field(
-        default="resampled", description="drawn at random, or in the order of the rows, from the first or a random one"
+        default="resampled",
+        description="drawn at random, or in the order of the rows, from the first or a random one",
     )
     relative_to: Literal["mean"] | Duration = Field(
         default="mean",
-        description="the time that a factor of 1 stands for: the mean of the column, or, where that is in seconds, a "
-        "duration such as '85 ms'",
+        description="the time with a factor of 1: the mean of the column, or, for a column in seconds, a duration such "
+        "as '85 ms'",
     )
 
     @model_validator(mode="after")
@@ -46,17 +47,17 @@ class Trace(Distribution):
         correlated = self.rho or self.correlation_iterations is not None or self.host_correlation
         if correlated and self.order != "resampled":
             raise InputError(
-                f"rows that are taken {self.order} have the correlation they were measured with; leave it out, or "
-                "take them resampled",
+                f"rows in the order {self.order} keep their measured correlation; leave rho, "
+                "correlation_iterations and host_correlation out, or give order: resampled",
                 got=self.order,
                 allowed="resampled",
             )
         if self.relative_to != "mean" and self.relative_to <= 0:
-            raise InputError("relative_to must be longer than 0 s", got="0 s", allowed="more than 0 s")
+            raise InputError("relative_to must be longer than 0 s (got 0 s)", got="0 s", allowed="more than 0 s")
         return self
 
     def measured(self) -> np.ndarray:
-        """Return the factors of the file, in the order of its rows [num_rows]."""
+        """Return the factors in the file, in the order of its rows [num_rows]."""
         times = read_column(self.file, self.column)
         return times / (times.mean() if self.relative_to == "mean" else self.relative_to)
 
@@ -71,7 +72,7 @@ class Trace(Distribution):
     def draw(
         self, own: np.random.Generator, shared: Callable[[], np.random.Generator], size: int, per_iteration: int = 1
     ) -> np.ndarray:
-        """Return [size] measured factors: drawn, or rows as they come, from the first or one of this rank's own on."""
+        """Return [size] measured factors: drawn, or rows in order from the first or from a random row of this rank."""
         if self.order == "resampled":
             return super().draw(own, shared, size, per_iteration)
         measured = self.measured()
@@ -81,9 +82,9 @@ class Trace(Distribution):
 
 
 def read_column(file: str, column: str | None) -> np.ndarray:
-    """Return the numbers in a column of a CSV file [num_rows]: positive, as many as there are rows.
+    """Return the positive numbers in a column of a CSV file [num_rows].
 
-    Lines that are empty or begin with # are passed over. Every cell that is no number is told, with its line.
+    Empty lines and lines that start with # are skipped. Every cell that is not a number is reported with its line.
     """
     path = Path(file)
     try:
@@ -118,7 +119,7 @@ def _column(file: str, column: str | None, changed_ns: int) -> np.ndarray:
     if mistakes:
         raise InputError(mistakes)
     if not times:
-        raise InputError(Mistake("the trace has no rows; it needs a line of names and then a time in each", file=file))
+        raise InputError(Mistake("the trace has no rows; give one time per row below the column names", file=file))
     column_s = np.array(times)
     column_s.setflags(write=False)
     return column_s
@@ -131,7 +132,7 @@ def _text(file: str) -> str:
     except OSError as error:
         raise InputError(f"the trace '{file}' cannot be read: {error.strerror}", got=file) from None
     if len(data) > _MOST_BYTES:
-        raise InputError(Mistake("the trace is too large; 100 MB at most", file=file, allowed="100 MB at most"))
+        raise InputError(Mistake("the trace is too large; at most 100 MB", file=file, allowed="at most 100 MB"))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -140,19 +141,19 @@ def _text(file: str) -> str:
 
 
 def _number(file: str, number: int, line: str, header: list[str], column: str | None) -> int:
-    """Return which column is meant, refusing a name that is not there and a choice that was not made."""
+    """Return the number of the column, or raise an `InputError` for an unknown or missing name."""
     known = ", ".join(header)
     if column is None and len(header) > 1:
-        message = f"which column has the times? Give 'column' (there are {known})"
+        message = f"the trace has several columns; give 'column', one of {known}"
         raise InputError(Mistake(message, "column", file, number, 1, "nothing", known, line[:_SHOWN]))
     if column is not None and column not in header:
-        message = f"there is no column '{column}' (there are {known})"
+        message = f"the trace has no column '{column}' (known: {known})"
         raise InputError(Mistake(message, "column", file, number, 1, column, known, line[:_SHOWN]))
     return 0 if column is None else header.index(column)
 
 
 def _start(line: str, number: int) -> int:
-    """Return where a cell begins in its line, from 1; at the end of a line with too few.
+    """Return the column where a cell starts in its line, from 1; the end of the line if the cell is missing.
 
     >>> _start('"a,b", 3', 1), _start("4", 2)
     (8, 2)
@@ -171,12 +172,12 @@ def _cell(row: list[str], number: int) -> str:
 
 
 def _time(row: list[str], number: int) -> tuple[float, str]:
-    """Return the time in a row, or why there is none."""
+    """Return the time in a row, and an error text that is empty if the time is valid."""
     cell = _cell(row, number)
     try:
         time = float(cell)
     except ValueError:
         return math.nan, f"expected a time, a number above 0 (got '{cell}')"
     if not 0 < time < math.inf:
-        return math.nan, f"a time is above 0 and finite (got {cell})"
+        return math.nan, f"a time must be above 0 and finite (got {cell})"
     return time, ""

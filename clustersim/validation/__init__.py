@@ -1,8 +1,8 @@
-"""How right the forecasts are: published figures against the simulator, case by case.
+"""Accuracy of the forecasts: published figures against the simulator, case by case.
 
-A case is a folder of `validate/`: what was measured (`measured.csv`), on what and what stands on what (`source.md`),
-and the scenarios that forecast it. Figures that calibrate are inputs and never scored; nothing here is fitted to a
-predicted figure. The score is pure; only `question` knows that there is a simulator.
+A case is a folder of `validate/`: measured figures (`measured.csv`), the hardware and the assumptions (`source.md`),
+and the scenarios that forecast them. Figures that calibrate are inputs and never scored; nothing here is fitted to a
+predicted figure. The score is a pure function; only `question` calls the simulator.
 """
 
 from clustersim.validation.case import Case, load_case, load_cases, own_cases, shipped_cases

@@ -1,4 +1,4 @@
-"""A case: a folder with what was measured (`measured.csv`), on what (`source.md`), and the scenarios to forecast it."""
+"""A case: a folder with measured figures (`measured.csv`), their source (`source.md`), and scenarios for forecasts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from clustersim.validation.question import Question
 
 CHOSEN_AFTER = "**Chosen after errors had been seen.**"
 CHOSEN_BEFORE = "**Chosen before errors had been seen.**"
-"""What a case's `source.md` says of how it was set up: one of the two, and what was chosen."""
+"""How a case was set up: its `source.md` has one of these two lines, and what was chosen."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One source of figures: its folder's name, its title, and a row for each figure.
+    """One source of figures: the name of its folder, its title, and a row for each figure.
 
-    `is_chosen_after` tells whether something of the case, or a mechanism put into the simulator for its sake, was
-    chosen after its errors had been seen, as its `source.md` says.
+    `is_chosen_after` is true if something in the case, or a mechanism that was added to the simulator for it, was
+    chosen after its errors had been seen; its `source.md` states that.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Case:
     is_chosen_after: bool = False
 
     def question(self, row: Measured) -> Question:
-        """Return what a row asks the simulator."""
+        """Return the question of a row to the simulator."""
         return Question(self.folder / f"{row.scenario}.yaml", tuple(row.overrides))
 
 
@@ -43,7 +43,7 @@ def shipped_cases() -> dict[str, Path]:
 def own_cases() -> dict[str, Path]:
     """Return the folders of cases that we measured ourselves, by name.
 
-    They are asked for by name only: they are no figures that somebody else published, and count in no overall score.
+    They are loaded by name only: their figures were not published by others, and no overall score includes them.
     """
     return {
         path.parent.parent.name: path.parent for path in sorted(data_folder("validate").glob("*/kept/measured.csv"))
@@ -51,7 +51,7 @@ def own_cases() -> dict[str, Path]:
 
 
 def load_cases(names: Sequence[str] = ()) -> tuple[Case, ...]:
-    """Return the cases of these names or folders, all shipped ones that others measured where none is named.
+    """Return the cases of these names or folders; without names, all shipped cases that others measured.
 
     Every mistake of every case is raised at once.
     """
@@ -71,7 +71,7 @@ def load_cases(names: Sequence[str] = ()) -> tuple[Case, ...]:
 
 
 def load_case(folder: Path) -> Case:
-    """Read one case; every row's scenario file must be there, and `source.md` with a heading must say what it is."""
+    """Read one case; the scenario file of every row must exist, and `source.md` must have a heading."""
     rows = read_measured(folder / "measured.csv")
     mistakes = []
     for name in dict.fromkeys(row.scenario for row in rows):
@@ -96,16 +96,18 @@ def _folder(name: str, shipped: dict[str, Path]) -> Path:
     if (path / "measured.csv").is_file():
         return path
     if "/" in name or path.is_dir():
-        raise InputError(f"'{name}' is not a case: it has no measured.csv", got=name, allowed="a folder with one")
+        raise InputError(
+            f"'{name}' is not a case: it has no measured.csv", got=name, allowed="a folder with a measured.csv"
+        )
     raise unknown_name("case", name, shipped)
 
 
 def _source(path: Path) -> tuple[str, bool] | Mistake:
-    """Return the first heading of a case's `source.md`, and whether it says that something was chosen after errors."""
+    """Return the first heading of a case's `source.md`, and whether it states a choice after errors were seen."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return Mistake("a case says where its figures are from; this file is missing or no text", file=str(path))
+        return Mistake("a case needs the source of its figures; this file is missing or not text", file=str(path))
     for line in text.splitlines():
         if line.startswith("# "):
             return line[2:].strip(), CHOSEN_AFTER in text
@@ -113,7 +115,7 @@ def _source(path: Path) -> tuple[str, bool] | Mistake:
 
 
 def _repeated(rows: Sequence[Measured]) -> list[Mistake]:
-    """Return a mistake for each row that says of a point and metric what an earlier one says already."""
+    """Return a mistake for each row with the point, the metric and the value of an earlier row."""
     seen: dict[tuple[object, ...], Measured] = {}
     mistakes = []
     for row in rows:

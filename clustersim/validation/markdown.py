@@ -1,4 +1,4 @@
-"""The verdict as a page of the documentation, and as the error budget that forecasts quote."""
+"""The verdict as a page of the documentation, and as the error budget of forecasts."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from clustersim.validation.text import chosen_lines, number_text, percent_text, 
 from clustersim.validation.verdict import CHOSEN_AFTER_MARK, CaseVerdict, Compared, Verdict
 
 _INTRODUCTION = """\
-# How right the forecasts are
+# Accuracy of the forecasts
 
-This page is written by `clustersim validate --markdown docs/validation.md` (`make validation`); tests hold its
-measured figures to the cases, and its simulated ones in the quickest cases. Every figure is one that somebody else
-measured and published; `validate/<case>/source.md` says on what hardware, what was given to the simulator, and what
-it leaves out. Error is simulated / measured - 1.
+This page is written by `clustersim validate --markdown docs/validation.md` (`make validation`); tests compare its
+measured figures with the cases, and its simulated figures with the simulator for the quickest cases. All figures were
+measured and published by others; `validate/<case>/source.md` describes the hardware, the inputs of the simulator, and
+what it leaves out. The error is simulated / measured - 1.
 
-What calibrates is decided by rule: rates of a single GPU, and microbenchmarks of links and collectives. These
-figures stand under *calibrates* and are never scored, and nothing is fitted to a figure that is. What is only
-recalled, or stated by its source without having been measured, is shown and not scored either. In the overall
-figures every case weighs the same however many points it has; the overall median is that of the cases' medians.
-Orderings are pairs of ways to synchronise, alike in all else, that differ by more than 5 % as measured.
+A rule decides what calibrates: rates of a single GPU, and microbenchmarks of links and collectives. These figures are
+marked *calibrates* and are never scored, and nothing is fitted to a scored figure. Figures that are only recalled, or
+stated by their source without a measurement, are shown and not scored. In the overall figures every case has equal
+weight, however many points it has; the overall median is the median of the cases' medians. Orderings are pairs of
+synchronization methods, equal in all else, whose measured figures differ by more than 5 %.
 
-The cases were chosen by what could be read of published sources, not by how they come out. Where a forecast is off,
-the case says why as far as that is known.
+Cases were chosen by which published sources could be read, not by their results. If a forecast is wrong, the case
+gives the reason as far as it is known.
 
-\N{DAGGER} marks the cases of which something (a setting, or a mechanism put into the simulator for their sake) was
-chosen after their errors had been seen; their `source.md` says what. Nothing was fitted to them either, but they are
-no blind forecasts, so the overall figures are given without them as well. The simulator itself went on being written
+\N{DAGGER} marks cases in which something (a setting, or a mechanism that was added to the simulator for them) was
+chosen after their errors had been seen; their `source.md` describes it. Nothing was fitted to them either, but they
+are not blind forecasts, so the overall figures are also given without them. Development of the simulator continued
 while all cases could be seen.
 """
 
 
 SPEEDS = ("samples_per_s", "iteration_s", "update_s", "time_to_train_s", "speedup", "efficiency")
-"""Metrics of how fast a training is as a whole, whose errors forecasts quote."""
+"""Metrics of the speed of a whole training, whose errors are the error budget of forecasts."""
 
 
 def validation_page(verdict: Verdict) -> str:
@@ -45,7 +45,7 @@ def validation_page(verdict: Verdict) -> str:
 
 
 def budget_points(verdict: Verdict) -> list[BudgetPoint]:
-    """Return the scored points of how fast a training is, in the order of the cases' names and of their tables."""
+    """Return the scored points of the speed of a training, in the order of the cases' names and of their tables."""
     cases = sorted(verdict.cases, key=lambda case: case.name)
     return [
         BudgetPoint(case.name, Kind(**point.features), point.error)

@@ -1,8 +1,8 @@
-"""Reads `measured.csv`: what somebody measured, of which setting, and where it is written.
+"""Reads `measured.csv`: measured figures, the scenario point of each, and its source.
 
-A row has a metric, its value and unit, a role, a provenance and where the figure stands. Every other column is a
-key of the scenario, dotted as for `--set`, so that a row says which point of the scenario it belongs to; an empty cell
-leaves the key as the scenario has it.
+A row has a metric, its value and unit, a role, a provenance and the place of the figure in its source. Every other
+column is a key of the scenario, dotted as for `--set`, which selects the point of the scenario; an empty cell leaves
+the key as the scenario has it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from clustersim.reading.files import read_text
 from clustersim.validation.metrics import units_of
 
 ROLES = ("calibration", "prediction")
-"""A figure that calibrates is an input of its case, shown and never scored; a prediction is none."""
+"""A calibration figure is an input of its case, shown and never scored; a prediction is not an input."""
 
 PROVENANCES = ("read", "recalled", "stated")
-"""Read where the row says; or only recalled; or worked out or claimed by its source and not measured. Only figures that
-were read are scored."""
+"""`read` in the source that the row names; `recalled` only; or `stated` by its source without a measurement. Only
+figures that were read are scored."""
 
 _REQUIRED = ("metric", "value", "unit", "role", "provenance", "where")
 _OPTIONAL = ("scenario", "label", "note")
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A text of the table and where it stands; `line` and `column` count from 1."""
+class TableCell:
+    """A text of the table and its place; `line` and `column` count from 1."""
 
     text: str
     line: int
@@ -58,13 +58,13 @@ class Measured:
 
     @property
     def overrides(self) -> list[str]:
-        """What `--set` would be given."""
+        """The settings as arguments of `--set`."""
         return [f"{key}={value}" for key, value in self.settings]
 
     def mistake(
         self, message: str, key: str | None = None, got: str | None = None, allowed: str | None = None
     ) -> Mistake:
-        """Return the mistake in this row; the column is the key's where the row has one."""
+        """Return a mistake in this row, in the column of its key if the row has one."""
         where = dict(self.columns)
         column = next((where[name] for name in where if key and (key == name or key.startswith(f"{name}."))), 1)
         return Mistake(message, key, self.file, self.line, column, got, allowed)
@@ -74,45 +74,45 @@ def read_measured(path: Path) -> tuple[Measured, ...]:
     """Return every row of a `measured.csv`, or raise an `InputError` with every mistake in it."""
     rows = list(_cells(read_text(path)))
     if not rows:
-        raise InputError(Mistake("the file is empty; its first line names the columns", file=str(path)))
+        raise InputError(Mistake("the file is empty; the first line must name the columns", file=str(path)))
     table = _Table(str(path), [cell.text for cell in rows[0]])
     table.check_header(rows[0])
     if table.mistakes:
         raise InputError(table.mistakes)
     found = [table.row(cells) for cells in rows[1:]]
     if not found:
-        table.mistakes.append(Mistake("there is no row below the names of the columns", file=str(path), line=1))
+        table.mistakes.append(Mistake("the table has no rows below the column names", file=str(path), line=1))
     if table.mistakes:
         raise InputError(table.mistakes)
     return tuple(row for row in found if row is not None)
 
 
 class _Table:
-    """The columns of one file, and what is wrong with its rows so far."""
+    """The columns of one file, and the mistakes found so far."""
 
     def __init__(self, file: str, names: list[str]):
         self.file = file
         self.names = names
         self.mistakes: list[Mistake] = []
 
-    def check_header(self, cells: list[Cell]) -> None:
+    def check_header(self, cells: list[TableCell]) -> None:
         for cell in cells:
             if not cell.text:
-                self.wrong(cell, None, "a column without a name", "''", "a fixed column, or a key of the scenario")
+                self.wrong(cell, None, "the column has no name", "''", "a fixed column, or a key of the scenario")
             elif self.names.count(cell.text) > 1:
-                self.wrong(cell, cell.text, "the column is there twice; keep one", cell.text)
+                self.wrong(cell, cell.text, "there are two columns with this name; keep one", cell.text)
         for name in _REQUIRED:
             if name not in self.names:
                 near = get_close_matches(name, self.names, n=1)
                 hint = f" (is '{near[0]}' meant?)" if near else ""
-                allowed = f"the columns {', '.join(_REQUIRED)}; {', '.join(_OPTIONAL)} as well as keys of the scenario"
+                allowed = f"the columns {', '.join(_REQUIRED)}; also {', '.join(_OPTIONAL)} and keys of the scenario"
                 self.wrong(cells[-1], name, f"there is no column '{name}'{hint}", None, allowed)
 
-    def row(self, cells: list[Cell]) -> Measured | None:
-        """Return the figure of one line; None where it has a mistake, which is kept."""
+    def row(self, cells: list[TableCell]) -> Measured | None:
+        """Return the figure of one line; None if it has mistakes, which are collected."""
         if len(cells) != len(self.names):
             message = (
-                f"{len(cells)} values in a table of {len(self.names)} columns; quote a value that has a comma in it"
+                f"{len(cells)} values in a table of {len(self.names)} columns; quote a value that contains a comma"
             )
             self.wrong(
                 cells[min(len(cells), len(self.names)) - 1], None, message, str(len(cells)), str(len(self.names))
@@ -125,7 +125,7 @@ class _Table:
         self.known(by_name["provenance"], "provenance", PROVENANCES)
         self.metric(by_name["metric"], by_name["unit"])
         if not by_name["where"].text:
-            self.wrong(by_name["where"], "where", "a figure without a source; say where it is written", "''")
+            self.wrong(by_name["where"], "where", "the figure has no source; give its place in the source", "''")
         if len(self.mistakes) > before or value is None:
             return None
         keys = [name for name in self.names if name not in (*_REQUIRED, *_OPTIONAL)]
@@ -142,7 +142,7 @@ class _Table:
             **fixed,
         )
 
-    def number(self, cell: Cell) -> float | None:
+    def number(self, cell: TableCell) -> float | None:
         try:
             value = float(cell.text)
         except ValueError:
@@ -154,12 +154,12 @@ class _Table:
         )
         return None
 
-    def known(self, cell: Cell, key: str, allowed: tuple[str, ...]) -> None:
+    def known(self, cell: TableCell, key: str, allowed: tuple[str, ...]) -> None:
         if cell.text not in allowed:
             names = ", ".join(allowed)
             self.wrong(cell, key, f"expected one of {names} (got '{cell.text[:60]}')", cell.text[:60], names)
 
-    def metric(self, metric: Cell, unit: Cell) -> None:
+    def metric(self, metric: TableCell, unit: TableCell) -> None:
         try:
             units = units_of(metric.text)
         except InputError as error:
@@ -170,12 +170,14 @@ class _Table:
             message = f"'{metric.text}' is not measured in '{unit.text[:60]}' (units: {names})"
             self.wrong(unit, "unit", message, unit.text[:60], names)
 
-    def wrong(self, cell: Cell, key: str | None, message: str, got: str | None, allowed: str | None = None) -> None:
+    def wrong(
+        self, cell: TableCell, key: str | None, message: str, got: str | None, allowed: str | None = None
+    ) -> None:
         self.mistakes.append(Mistake(message, key, self.file, cell.line, cell.column, got, allowed))
 
 
-def _cells(text: str) -> Iterator[list[Cell]]:
-    """Yield the cells of each line that is not empty; a column is that of the value's first character."""
+def _cells(text: str) -> Iterator[list[TableCell]]:
+    """Yield the cells of each line that is not empty, each with the column of its first character."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -183,13 +185,13 @@ def _cells(text: str) -> Iterator[list[Cell]]:
         cells, column = [], 1
         for value in values:
             start = column + len(line[column - 1 :]) - len(line[column - 1 :].lstrip(" "))
-            cells.append(Cell(value.strip(), number, min(start, len(line))))
+            cells.append(TableCell(value.strip(), number, min(start, len(line))))
             column = _after(line, start)
         yield cells
 
 
 def _after(line: str, start: int) -> int:
-    """Return the column after the comma that ends the value which begins in column `start`."""
+    """Return the column after the comma that ends the value at column `start`."""
     place, quoted = start - 1, False
     while place < len(line) and (quoted or line[place] != ","):
         quoted ^= line[place] == '"'

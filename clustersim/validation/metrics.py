@@ -1,6 +1,6 @@
-"""What can be measured: the dotted path of a figure in `clustersim.result/1` or `clustersim.collective/1`.
+"""Metrics: dotted paths of figures in `clustersim.result/1` or `clustersim.collective/1`, and their units.
 
-The end of a metric's name says its quantity, and that which units it may be written in.
+The end of a metric's name gives its quantity, and the quantity its units.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METRICS: Mapping[str, Mapping[str, float]] = {
     "algbw_bytes_per_s": _RATES,
     "busbw_bytes_per_s": _RATES,
 }
-"""Every metric: units it may be written in, each with what it is in SI."""
+"""Every metric: its units, each with its size in SI."""
 
 
 def units_of(metric: str) -> Mapping[str, float]:
@@ -47,7 +47,7 @@ def units_of(metric: str) -> Mapping[str, float]:
 
 
 def si_unit(metric: str, unit: str) -> str:
-    """Return the unit in which one is one in SI: that itself where it is such a one, as images/s.
+    """Return the SI unit of a metric; a unit of size 1, such as images/s, stays.
 
     >>> si_unit("time_to_train_s", "h"), si_unit("samples_per_s", "images/s"), si_unit("busbw_bytes_per_s", "GB/s")
     ('s', 'images/s', 'bytes/s')
@@ -66,12 +66,12 @@ def simulated(document: Mapping[str, Any], metric: str, unit: str) -> float:
     for key in metric.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     if value is None:
-        raise InputError(f"the simulation gives no '{metric}' here", got=metric, allowed=", ".join(_numbers(document)))
+        raise InputError(f"the simulation has no '{metric}' here", got=metric, allowed=", ".join(_numbers(document)))
     return float(value) / units_of(metric)[unit]
 
 
 def _numbers(document: Mapping[str, Any]) -> list[str]:
-    """Return the metrics that a document has."""
+    """Return the metrics in a document."""
     found = []
     for metric in METRICS:
         first, _, rest = metric.partition(".")

@@ -1,4 +1,4 @@
-"""The page of a validation: how right, case by case, then every figure with its source; one file, nothing loaded."""
+"""The HTML page of a validation: the accuracy by case, then every figure with its source; one self-contained file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_validation(verdict: Verdict, path: str | Path) -> Path:
 
 
 def validation_html(verdict: Verdict) -> str:
-    """Return the page: the answer, figures, the table of cases, and every point with its source."""
+    """Return the page: the headline, plots, the table of cases, and every point with its source."""
     panels = _panels(verdict)
     first, *others = (panel.html() for panel in panels)
     body = [
@@ -46,13 +46,13 @@ def validation_html(verdict: Verdict) -> str:
 
 
 def headline(verdict: Verdict) -> str:
-    """Say how right the forecasts are in one sentence."""
+    """Return the accuracy of the forecasts in one sentence."""
     found = verdict.summary()
     if found.median_abs_error is None:
         return "No figure is scored."
     cases = sum(bool(case.errors()) for case in verdict.cases)
-    said = f"{plural(found.num_points, 'predicted figure')} of {plural(cases, 'case')}"
-    return f"{said}: the median error is {percent(found.median_abs_error)}."
+    scored = f"{plural(found.num_points, 'predicted figure')} of {plural(cases, 'case')}"
+    return f"{scored}: the median error is {percent(found.median_abs_error)}."
 
 
 def _panels(verdict: Verdict) -> list[Panel]:
@@ -68,16 +68,16 @@ def _panels(verdict: Verdict) -> list[Panel]:
 def _cases(verdict: Verdict) -> str:
     headings = ["case", "what", "points", "median", "90th", "bias", "orderings"]
     rows = [[case.marked_name, case.title, *summary_cells(case.summary())] for case in verdict.cases]
-    rows.append(["all cases", "every case weighs the same", *summary_cells(verdict.summary())])
+    rows.append(["all cases", "equal weight for every case", *summary_cells(verdict.summary())])
     chosen = "".join(f" {line[0].upper()}{line[1:]}." for line in chosen_lines(verdict))
-    said = f"Predicted: {summary_text(verdict.summary())}.{chosen} Calibration: {summary_text(verdict.calibration())}."
-    return card("How far off, case by case", said, grid(headings, rows, ("case", "what")))
+    about = f"Predicted: {summary_text(verdict.summary())}.{chosen} Calibration: {summary_text(verdict.calibration())}."
+    return card("Error by case", about, grid(headings, rows, ("case", "what")))
 
 
 def _skipped(verdict: Verdict) -> Iterator[str]:
     if verdict.skipped:
-        said = [f"{each.case}: {each.reason}" for each in verdict.skipped]
-        yield card(f"{len(said)} could not be compared", "They failed in the simulation.", bullets(said))
+        reasons = [f"{each.case}: {each.reason}" for each in verdict.skipped]
+        yield card(f"{len(reasons)} could not be compared", "Their simulation failed.", bullets(reasons))
 
 
 def _case(case: CaseVerdict) -> str:

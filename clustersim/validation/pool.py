@@ -1,4 +1,4 @@
-"""Questions answered side by side in processes of their own."""
+"""Answers questions in parallel processes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ OnProgress = Callable[[float, str], None]
 
 
 def answer_all(
-    questions: Sequence[Question], tell: OnProgress = lambda share, what: None, workers: int = 0
+    questions: Sequence[Question], on_progress: OnProgress = lambda share, what: None, workers: int = 0
 ) -> list[Answer]:
-    """Return the answer of each question, in their order whoever is done first.
+    """Return the answers in the order of the questions.
 
-    `workers` is how many processes take part, as many as there are cores where it is 0.
+    `workers` is the number of processes; 0 means one per core.
     """
 
-    def told(number: int, how_many: int) -> None:
-        tell(how_many / len(questions), _name(questions[number]))
+    def finished(number: int, num_done: int) -> None:
+        on_progress(num_done / len(questions), _name(questions[number]))
 
     with ProcessPool(workers) as pool:
-        return pool.map(answer, questions, told, order_of(questions))
+        return pool.map(answer, questions, finished, order_of(questions))
 
 
 def order_of(questions: Sequence[Question]) -> list[int]:
-    """Return the numbers of questions in the order in which they are begun.
+    """Return the numbers of questions in the order in which they start.
 
-    Those of one file follow one another, since they have clusters, layers and schedules in common that a process keeps
-    for a while. The file that asks of most GPUs comes first, so that nothing long is left to the end.
+    Questions of one file follow each other: they share clusters, layers and schedules, which a process caches. The file
+    with the most GPUs comes first, so that no long simulation is left for the end.
     """
     sizes = [size_of(question) for question in questions]
     most: dict[Path, int] = {}
@@ -49,13 +49,13 @@ def _name(question: Question) -> str:
 
 
 def size_of(question: Question) -> int:
-    """Return how many GPUs a question is about, by its row or else by its file; 0 where neither names a number."""
+    """Return the number of GPUs of a question, from its row or else its file; 0 if neither has it."""
     for text in question.overrides:
         key, _, value = text.partition("=")
         if key == "num_gpus" and value.isdecimal():
             return int(value)
     try:
         named = read_scenario(question.file)[0].child("num_gpus")
-    except InputError:  # told with everything else that is wrong, when it is answered
+    except InputError:  # reported with all other mistakes when the question is answered
         return 0
     return named.value if named is not None and isinstance(named.value, int) else 0

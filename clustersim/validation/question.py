@@ -1,4 +1,4 @@
-"""What a measured figure asks the simulator: a training at one point, or one collective; and the answer."""
+"""The simulation for a measured figure: a training at one point, or one collective; and its result."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from clustersim.simulate import Workloads, forecast, time_collective
 from clustersim.simulate.garbage import seldom_collected
 from clustersim.spec import Spec
 from clustersim.units import Size
-from clustersim.validation.left_out import sheet_without
+from clustersim.validation.leave_one_out import sheet_without
 
-_WAYS = {"strategy", "compression", "parallelism", "transport"}
-"""Keys that say how a job synchronises: points that differ in nothing else are ranked against each other."""
+_METHOD_KEYS = {"strategy", "compression", "parallelism", "transport"}
+"""Keys of the synchronization method: points that differ only in these are ranked against each other."""
 
 _WORDS = {"name", "description", "published", "baseline", "seed"}
 
 
 class CollectiveQuestion(Spec):
-    """One collective on an idle cluster, as nccl-tests and its like measure it."""
+    """One collective on an idle cluster, as measured by nccl-tests and similar tools."""
 
     collective: str = Field(description="such as all-reduce or broadcast")
-    topology: str | dict[str, Any] = Field(description="a shipped cluster's name, or a map with its kind")
-    num_gpus: int = Field(ge=1, description="how many GPUs take part")
+    topology: str | dict[str, Any] = Field(description="the name of a shipped cluster, or a map with its kind")
+    num_gpus: int = Field(ge=1, description="number of GPUs in the collective")
     bytes: Size = Field(description="the size of the buffer, such as '4 KiB'")
-    algorithm: str = Field(default="auto", description="such as ring; auto is what the transport's library takes")
+    algorithm: str = Field(default="auto", description="such as ring; auto is the choice of the transport's library")
     transport: str = Field(description="the message library")
-    description: str = Field(default="", description="what is measured, in a line")
+    description: str = Field(default="", description="what is measured, in one line")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A file of a case and what one row sets in it; rows that ask the same are answered once."""
+    """A file of a case and the settings of one row; equal questions are answered once."""
 
     file: Path
     overrides: tuple[str, ...]
@@ -53,15 +53,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a question: a document with the metrics, or mistakes in the input, or why it failed.
+    """The result of a question: a document with the metrics, or mistakes in the input, or the reason of a failure.
 
-    `group` is the same for points that differ in nothing but how they synchronise, `way` says how that is, and
-    `features` say what kind of training it was; a collective is none.
+    `group` is equal for points that differ only in the synchronization method, which is `method`. `features` describe
+    the kind of training; None for a collective.
     """
 
     document: Mapping[str, Any] | None = None
     group: str = ""
-    way: str = ""
+    method: str = ""
     features: Mapping[str, Any] | None = None
     mistakes: tuple[Mistake, ...] = ()
     failure: str = ""
@@ -70,13 +70,13 @@ class Answer:
 @numba_loaded()
 @seldom_collected()
 def answer(question: Question) -> Answer:
-    """Simulate one question. Nothing is raised for what its input or the simulation can cause."""
+    """Simulate one question. Errors of its input or of the simulation are returned and not raised."""
     try:
         asked = read_collective(question)
         return _training(question) if asked is None else _collective(asked)
     except InputError as error:
         return Answer(mistakes=error.mistakes)
-    except Exception as error:  # told under `skipped`, with everything else still compared
+    except Exception as error:  # reported under `skipped`; all other figures are still compared
         return Answer(failure=f"{type(error).__name__}: {error}")
 
 
@@ -85,21 +85,21 @@ def _training(question: Question) -> Answer:
     points = scenario.points()
     if len(points) != 1:
         lists = ", ".join(scenario.axes)
-        message = f"the figure belongs to one point and this is a sweep over {lists}; give these a column"
+        message = f"a figure needs one point (got {len(points)}: a sweep over {lists}); add columns for these keys"
         raise InputError(message, got=f"{len(points)} points", allowed="one point")
     asked = points[0].point
-    run = forecast(_fairly(question, asked), workloads=_WORKLOADS, detail=False).run
+    run = forecast(_with_own_figures_left_out(question, asked), workloads=_WORKLOADS, detail=False).run
     document = replace(run, axes={}).to_dict(detail=False)
-    group, way = group_and_way(asked)
-    return Answer(document, group, way, features(asked, run))
+    group, method = group_and_method(asked)
+    return Answer(document, group, method, features(asked, run))
 
 
 _WORKLOADS = Workloads()
-"""What this process has worked out of models' layers."""
+"""The layers of models that this process has computed."""
 
 
-def _fairly(question: Question, point: Point) -> Point:
-    """Return the point with constants of its transport that its own case had no part in."""
+def _with_own_figures_left_out(question: Question, point: Point) -> Point:
+    """Return the point with a transport whose constants were fitted without the figures of its own case."""
     sheet = sheet_without(question.file.resolve().parent.name, point.transport)
     if sheet is None:
         return point
@@ -110,9 +110,9 @@ def _fairly(question: Question, point: Point) -> Point:
 def read_collective(
     question: Question, read: Callable[[Path], tuple[Node, Sequence[Mistake]]] = read_scenario
 ) -> CollectiveQuestion | None:
-    """Return the collective that a question asks for; None where it is a training. Every mistake in it is raised.
+    """Return the collective of a question; None if it is a training. All mistakes in it are raised.
 
-    `read` gives a file's tree and its lesser mistakes, such as one that keeps what it has read.
+    `read` returns a file's tree and the mistakes that do not stop reading; it may be a cached reader.
     """
     root, mistakes = read(question.file)
     if "collective" not in root.children:
@@ -134,19 +134,19 @@ def _collective(asked: CollectiveQuestion) -> Answer:
     )
     row = {**document["rows"][0], "num_gpus": asked.num_gpus}
     plain = asked.model_dump(exclude={"algorithm", "transport", "description"})
-    way = f"{asked.transport} {asked.algorithm}"
-    return Answer(row, json.dumps(plain, sort_keys=True, default=str), way)
+    method = f"{asked.transport} {asked.algorithm}"
+    return Answer(row, json.dumps(plain, sort_keys=True, default=str), method)
 
 
-def group_and_way(point: Point) -> tuple[str, str]:
-    """Return what is the same for points that only synchronise differently, and how this one does."""
+def group_and_method(point: Point) -> tuple[str, str]:
+    """Return a text of all keys but those of the synchronization method, and one of these."""
     everything = json.loads(point.model_dump_json(exclude=_WORDS))
-    way = {key: everything.pop(key) for key in sorted(_WAYS)}
-    return json.dumps(everything, sort_keys=True), json.dumps(way, sort_keys=True)
+    method = {key: everything.pop(key) for key in sorted(_METHOD_KEYS)}
+    return json.dumps(everything, sort_keys=True), json.dumps(method, sort_keys=True)
 
 
 def features(point: Point, run: Run) -> dict[str, Any]:
-    """Return what kind of training a point is, as the error budget tells kinds apart."""
+    """Return the kind of training of a point, as the error budget distinguishes kinds."""
     return {
         "strategy": point.strategy.kind,
         "transport": point.transport,

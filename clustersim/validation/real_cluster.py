@@ -1,4 +1,4 @@
-"""The cluster of a run file: built from what its nodes say of themselves, and from the run where they do not."""
+"""The cluster of a run file: built from what its nodes report, and from measurements of the run for the rest."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nvidia_topo import read_topo_matrix
 from clustersim.simulate import time_collective
 from clustersim.units import format_duration
-from clustersim.validation.real_file import Facts, RealRun, Sweep, SweepRow
+from clustersim.validation.real_file import AllReducePhase, Facts, RealRun, SweepRow
 from clustersim.validation.real_gpu import sheet_of
 
 _INFINIBAND = {56: "infiniband-fdr", 100: "infiniband-edr", 200: "infiniband-hdr", 400: "infiniband-ndr"}
-_UNUSED_LINK = "100 Gbit/s"  # of a host that is alone, or a rank that is
+_UNUSED_LINK = "100 Gbit/s"  # for a single host or a single rank
 
 Build = Callable[[str, str], dict[str, Any]]
-"""Makes a topology of a network link's rate (or sheet) and its delay."""
+"""Returns a topology for the rate (or sheet) and the delay of its network links."""
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """What trainings of the run are simulated on.
+class RunCluster:
+    """The cluster on which trainings of the run are simulated.
 
-    `topology` is None where a link between ranks is known neither by name nor from an all-reduce. `is_fitted` says that
-    its rate and delay were fitted to the run's all-reduces, which then calibrate. `servers_on` is where rank 0 lives.
+    `topology` is None if the link between ranks is known neither by name nor from an all-reduce. `is_fitted` is true if
+    its rate and delay were fitted to the run's all-reduces, which then calibrate. `servers_on` is the place of rank 0.
     """
 
     title: str
@@ -46,40 +46,40 @@ class Cluster:
     notes: tuple[str, ...]
 
 
-def cluster_of(run: RealRun, folder: Path) -> Cluster:
-    """Return the cluster of a run; sheets that have to be made are written to `folder`."""
+def cluster_of(run: RealRun, folder: Path) -> RunCluster:
+    """Return the cluster of a run; new sheets are written to `folder`."""
     facts = run.facts
     gpu, notes = sheet_of(facts.ranks[0], folder)
     others = {rank.device.name for rank in facts.ranks} - {facts.ranks[0].device.name}
     if others:
-        notes += (f"ranks have different devices; all are taken for {facts.ranks[0].device.name}",)
+        notes += (f"ranks have different devices; all are simulated as {facts.ranks[0].device.name}",)
     notes += _of_clocks(facts)
     is_cpu = facts.ranks[0].device.kind != "cuda"
     link, hop = (None, "0 s") if is_cpu else _network_link(facts)
     if is_cpu or len(facts.ranks) == 1:
-        build, told = _star_of_ranks(gpu, len(facts.ranks)), _of_cores(facts)
+        build, about = _star_of_ranks(gpu, len(facts.ranks)), _of_cores(facts)
     else:
-        build, told = _star_of_hosts(facts, gpu)
+        build, about = _star_of_hosts(facts, gpu)
     transport = _transport(facts)
     if link is None and (len(facts.ranks) == 1 or (not is_cpu and facts.num_hosts == 1)):
         link = _UNUSED_LINK
     is_fitted = link is None
     if link is None:
-        link, hop, said = _fitted(run, build, transport)
-        told += said
-    return Cluster(
+        link, hop, more = _fitted(run, build, transport)
+        about += more
+    return RunCluster(
         title=_title(facts),
         gpu=gpu,
         topology=None if link is None else build(link, hop),
         transport=transport,
         servers_on="own-hosts" if is_cpu else "host-memory",
         is_fitted=is_fitted,
-        notes=notes + told,
+        notes=notes + about,
     )
 
 
 def _title(facts: Facts) -> str:
-    """Return what was measured, in a line."""
+    """Return the devices and the software of the run, in one line."""
     kinds = Counter(rank.device.name for rank in facts.ranks)
     devices = ", ".join(f"{count} x {name}" for name, count in kinds.items())
     hosts = f"{facts.num_hosts} host{'s' if facts.num_hosts > 1 else ''}"
@@ -87,7 +87,7 @@ def _title(facts: Facts) -> str:
 
 
 def _of_clocks(facts: Facts) -> tuple[str, ...]:
-    """Say how far the clocks of several hosts may be apart, by which waiting is told from communication."""
+    """Return a note on the clock error between hosts, which limits how waiting and communication are separated."""
     if facts.num_hosts == 1:
         return ()
     worst_s = max(rank.clock_error_s for rank in facts.ranks)
@@ -95,12 +95,12 @@ def _of_clocks(facts: Facts) -> tuple[str, ...]:
 
 
 def _star_of_ranks(gpu: str, num_ranks: int) -> Build:
-    """Return a cluster in which every rank has a link of its own to one switch: processes on CPUs."""
+    """Return a cluster in which every rank has its own link to one switch: processes on CPUs."""
     return lambda link, hop: {"kind": "star", "num_hosts": num_ranks, "gpu": gpu, "link": link, "hop": hop}
 
 
 def _of_cores(facts: Facts) -> tuple[str, ...]:
-    """Say where ranks on CPUs share cores, whose times then vary."""
+    """Return a note if ranks on CPUs share cores, which makes times vary."""
     ranks = Counter(rank.host for rank in facts.ranks)
     crowded = [
         number
@@ -109,31 +109,31 @@ def _of_cores(facts: Facts) -> tuple[str, ...]:
     ]
     if not crowded:
         return ()
-    return (f"host {crowded[0]} has more ranks than cores: they take turns, which no simulated rank does",)
+    return (f"host {crowded[0]} has more ranks than cores: its ranks share cores, which is not simulated",)
 
 
 def _star_of_hosts(facts: Facts, gpu: str) -> tuple[Build, tuple[str, ...]]:
-    """Return hosts of GPUs on one switch, their inside as the first host's tools tell it."""
+    """Return hosts of GPUs on one switch, with the inside that the tools of the first host report."""
     ranks = Counter(rank.host for rank in facts.ranks)
-    told: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
     if len(set(ranks.values())) > 1:
-        told = ("hosts have different numbers of ranks; ranks fill the hosts one after the other here",)
-    shape, said = _shape(facts)
+        about = ("hosts have different numbers of ranks; here ranks fill the hosts one after the other",)
+    shape, more = _shape(facts)
     if shape is None or shape.num_gpus < max(ranks.values()):
         host: dict[str, Any] = {"template": "single-socket", "gpu": gpu, "num_gpus": max(ranks.values())}
     else:
         nearest = nearest_template(shape, gpu)
-        host, said = nearest.host, (*said, *nearest.notes)
+        host, more = nearest.host, (*more, *nearest.notes)
     num_hosts = facts.num_hosts
     return (
         lambda link, hop: {"kind": "star", "num_hosts": num_hosts, "host": host, "link": link, "hop": hop},
-        told + said,
+        about + more,
     )
 
 
 def _shape(facts: Facts) -> tuple[HostShape | None, tuple[str, ...]]:
-    """Return the inside of the first host: by NCCL's own topology, else by nvidia-smi's matrix."""
-    said: list[str] = []
+    """Return the inside of the first host, from NCCL's topology or else from nvidia-smi's matrix, and notes."""
+    notes: list[str] = []
     matrix = next((host.nvidia_smi_topo for host in facts.hosts if host is not None and host.nvidia_smi_topo), None)
     for what, text, read in (
         ("NCCL's topology", facts.nccl_topology, read_nccl_topology),
@@ -141,15 +141,15 @@ def _shape(facts: Facts) -> tuple[HostShape | None, tuple[str, ...]]:
     ):
         if text:
             try:
-                return read(text), tuple(said)
+                return read(text), tuple(notes)
             except InputError as error:
-                said.append(f"{what} cannot be read ({error})")
-    said.append("nothing says how the GPUs of a host hang together; they are taken to share one PCIe root")
-    return None, tuple(said)
+                notes.append(f"{what} cannot be read ({error})")
+    notes.append("the run file does not say how the GPUs of a host are connected; one shared PCIe root is assumed")
+    return None, tuple(notes)
 
 
 def _network_link(facts: Facts) -> tuple[str | None, str]:
-    """Return the link between hosts by what they say of their adapters, None where they say nothing."""
+    """Return the link between hosts from their adapters, None if the file has none."""
     host = next((host for host in facts.hosts if host is not None), None)
     if host is None or facts.num_hosts == 1:
         return None, "0 s"
@@ -167,7 +167,7 @@ def _network_link(facts: Facts) -> tuple[str | None, str]:
 
 
 def _transport(facts: Facts) -> str:
-    """Return the message library: NCCL goes over sockets between hosts that have no InfiniBand and no RoCE."""
+    """Return the message library: NCCL uses sockets between hosts without InfiniBand and RoCE."""
     if facts.backend != "nccl":
         return "gloo"
     has_verbs = any(host is not None and host.infiniband for host in facts.hosts)
@@ -175,27 +175,27 @@ def _transport(facts: Facts) -> str:
 
 
 def _fitted(run: RealRun, build: Build, transport: str) -> tuple[str | None, str, tuple[str, ...]]:
-    """Return rate and delay of the link by which simulated all-reduces take what the run's took."""
+    """Return the rate and the delay of the link, fitted to the times of the run's all-reduces, and a note."""
     sweep = run.phase("all-reduce")
-    if not isinstance(sweep, Sweep):
-        said = "nothing says how fast the link between ranks is, and there is no whole all-reduce phase to fit it to"
-        return None, "0 s", (said,)
+    if not isinstance(sweep, AllReducePhase):
+        note = "the rate of the link between ranks is not known, and there is no complete all-reduce phase to fit it to"
+        return None, "0 s", (note,)
     try:
         rate, hop_s = fit_link(build, sweep.rows, len(run.facts.ranks), transport)
     except ClustersimError as error:
         return None, "0 s", (f"no link could be fitted to the run's all-reduces: {error}",)
-    said = (
+    note = (
         f"the link between ranks was fitted to the run's {len(sweep.rows)} all-reduces, which calibrate and are not "
         f"scored: {rate / 1e9:.3g} GB/s, {hop_s * 1e6:.3g} us"
     )
-    return f"{rate / 1e9:.9g} GB/s", f"{hop_s * 1e6:.9g} us", (said,)
+    return f"{rate / 1e9:.9g} GB/s", f"{hop_s * 1e6:.9g} us", (note,)
 
 
 def fit_link(build: Build, rows: Sequence[SweepRow], num_ranks: int, transport: str) -> tuple[float, float]:
     """Return the rate (bytes/s) and delay (s) of a link with the least squares of log(simulated / measured).
 
-    Both are at least what no network reaches (1 TB/s, 1 ns): where the library's own costs are more than was measured,
-    no link can make up for it.
+    Their limits are 1 TB/s and 1 ns, which no network reaches: a link cannot make up for library costs that are higher
+    than the measured times.
     """
     from scipy.optimize import least_squares
 

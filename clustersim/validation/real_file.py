@@ -1,7 +1,6 @@
-"""Reads a run file (`clustersim.real-run/1`): what the worker measured on real nodes, phase by phase.
+"""Reads a run file (`clustersim.real-run/1`): measurements of the worker on real nodes, phase by phase.
 
-Keys that are not known are not looked at, as a newer worker may write more. What is not whole is told, and everything
-else is read.
+Unknown keys are ignored: a newer worker may write more. Incomplete parts are reported, and everything else is read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SCHEMA = re.compile(r"clustersim\.real-run/(\d+)")
 
 
 class _Loose(BaseModel):
-    """A part of the file; keys that nobody asks for are left alone."""
+    """A part of the file; unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -40,27 +39,27 @@ class SpanColumns(_Loose):
     name: list[str] = []
 
     @model_validator(mode="after")
-    def _are_as_long(self) -> SpanColumns:
+    def _have_one_length(self) -> SpanColumns:
         if len({len(column) for _, column in self}) > 1:
             raise ValueError("the columns of spans differ in length")
         return self
 
 
-class Staleness(_Loose):
-    """How many versions old gradients were when they were applied."""
+class StalenessFact(_Loose):
+    """The staleness of gradients when they were applied, in versions."""
 
     mean: float = Field(ge=0)
 
 
 class StragglerFact(_Loose):
-    """The rank that was slowed down, and how many times as long its compute took."""
+    """The rank that was slowed down, and the factor on its compute time."""
 
     rank: int = Field(ge=0)
     factor: float = Field(gt=1)
 
 
 class LayerRow(_Loose):
-    """One layer's seconds: data and weights apart where kernels were timed, together where training was watched."""
+    """The seconds of one layer: data and weights separate if kernels were timed, together if a training was timed."""
 
     name: str
     op: str = ""
@@ -72,13 +71,13 @@ class LayerRow(_Loose):
 
 
 class SweepRow(_Loose):
-    """What an all-reduce of one size took."""
+    """The time of an all-reduce of one size."""
 
     num_bytes: float = Field(gt=0)
     time_s: float = Field(gt=0)
 
 
-class Sweep(_Loose):
+class AllReducePhase(_Loose):
     """The phase `all-reduce`."""
 
     name: str
@@ -86,8 +85,8 @@ class Sweep(_Loose):
     rows: list[SweepRow] = Field(min_length=1)
 
 
-class Training(_Loose):
-    """What every phase of a training has: what is trained and how many samples a rank takes."""
+class TrainingPhase(_Loose):
+    """The base of all phases of trainings: the model and the samples per rank."""
 
     name: str
     kind: str
@@ -98,15 +97,15 @@ class Training(_Loose):
     spans: SpanColumns = SpanColumns()
 
 
-class Layers(Training):
-    """The phase `layers`: every kernel timed by itself."""
+class LayersPhase(TrainingPhase):
+    """The phase `layers`: every kernel is timed separately."""
 
     layers: list[LayerRow] = Field(min_length=1)
     update_s: float = Field(ge=0)
 
 
-class Compute(Training):
-    """The phase `compute`: training without sending anything."""
+class ComputePhase(TrainingPhase):
+    """The phase `compute`: training without communication."""
 
     iteration_s: float = Field(gt=0)
     forward_s: float = Field(gt=0)
@@ -115,40 +114,40 @@ class Compute(Training):
     layers: list[LayerRow] = Field(min_length=1)
 
 
-class InStep(Training):
-    """The phases in which all ranks march in step, and `communication`, which does not compute."""
+class SynchronousPhase(TrainingPhase):
+    """The synchronous phases, and `communication`, which does not compute."""
 
     iteration_s: float = Field(gt=0)
     buckets: list[float] = []
     workers: list[int] | None = None
 
 
-class Asynchronous(Training):
-    """The phase `async`: workers out of step, whose gradients a server applies as they come."""
+class AsynchronousPhase(TrainingPhase):
+    """The phase `async`: asynchronous workers, whose gradients a server applies in order of arrival."""
 
     update_s: float = Field(gt=0)
-    staleness: Staleness
+    staleness: StalenessFact
     updates: dict[str, list[float]] = {}
     workers: list[int] = Field(min_length=1)
 
 
-Phase = Sweep | Layers | Compute | InStep | Asynchronous
+Phase = AllReducePhase | LayersPhase | ComputePhase | SynchronousPhase | AsynchronousPhase
 
-KINDS: Mapping[str, type[Sweep | Training]] = {
-    "all-reduce": Sweep,
-    "layers": Layers,
-    "compute": Compute,
-    "communication": InStep,
-    "overlap": InStep,
-    "no-overlap": InStep,
-    "server": InStep,
-    "async": Asynchronous,
+KINDS: Mapping[str, type[AllReducePhase | TrainingPhase]] = {
+    "all-reduce": AllReducePhase,
+    "layers": LayersPhase,
+    "compute": ComputePhase,
+    "communication": SynchronousPhase,
+    "overlap": SynchronousPhase,
+    "no-overlap": SynchronousPhase,
+    "server": SynchronousPhase,
+    "async": AsynchronousPhase,
 }
-"""Every kind of phase, and what it has."""
+"""Every kind of phase, and its model."""
 
 
 class DeviceFact(_Loose):
-    """A device as torch describes it."""
+    """A device as reported by torch."""
 
     name: str
     kind: str
@@ -157,7 +156,7 @@ class DeviceFact(_Loose):
 
 
 class RankFact(_Loose):
-    """Where a rank was: on which host, and on what."""
+    """The host and the device of a rank."""
 
     host: int = Field(ge=0)
     local_rank: int = Field(ge=0)
@@ -167,7 +166,7 @@ class RankFact(_Loose):
 
 
 class HostFact(_Loose):
-    """What a host says of itself."""
+    """What a host reports about itself."""
 
     num_cores: int | None = None
     nvidia_smi_topo: str | None = None
@@ -176,7 +175,7 @@ class HostFact(_Loose):
 
 
 class Facts(_Loose):
-    """What the nodes were."""
+    """The nodes of the run."""
 
     backend: str
     ranks: list[RankFact] = Field(min_length=1)
@@ -191,7 +190,7 @@ class Facts(_Loose):
 
 @dataclass(frozen=True)
 class RealRun:
-    """A run file: the phases that are whole, and what is to be said of the rest."""
+    """A run file: its complete phases, and notes on what is missing."""
 
     path: Path
     facts: Facts
@@ -199,12 +198,12 @@ class RealRun:
     missing: tuple[str, ...]
 
     def phase(self, kind: str, model: str | None = None) -> Phase | None:
-        """Return the first phase of a kind, of a model where one is named."""
+        """Return the first phase of a kind, and of a model if one is given."""
         return next((each for each in self.phases if each.kind == kind and model in (None, _model(each))), None)
 
 
 def read_real_run(path: Path) -> RealRun:
-    """Return what a run file has. A file that is none is refused; one that is not whole says what it lacks."""
+    """Return the contents of a run file. Another file is refused; an incomplete one lists what is missing."""
     salvaged = read_whole_part(read_text(path, MAX_BYTES))
     document = salvaged.document
     missing = [_of_schema(path, document.get("schema"))]
@@ -217,15 +216,15 @@ def read_real_run(path: Path) -> RealRun:
 
 
 def _of_schema(path: Path, schema: object) -> str:
-    """Refuse what no worker has written; return what to say of a newer one's file, nothing of this one's."""
+    """Refuse a file that no worker wrote; return a note for a newer version, and nothing for this one."""
     match = _SCHEMA.fullmatch(schema) if isinstance(schema, str) else None
     if match is None:
-        message = f"this is no run file of validate/real_run/worker.py, whose schema is '{REAL_RUN_SCHEMA}'"
+        message = f"this is not a run file of validate/real_run/worker.py, whose schema is '{REAL_RUN_SCHEMA}'"
         raise InputError(Mistake(message, "schema", str(path), got=str(schema)[:60], allowed=REAL_RUN_SCHEMA))
     if int(match[1]) > 1:
         return (
-            f"the file is {match[0]}, of a newer worker than this clustersim, which knows {REAL_RUN_SCHEMA}: what it "
-            "knows of the file is compared; a newer clustersim may know more"
+            f"the file is {match[0]}, of a newer worker than this clustersim, which reads {REAL_RUN_SCHEMA}: "
+            "known parts are compared; a newer clustersim may compare more"
         )
     return ""
 
@@ -236,7 +235,7 @@ def _facts(path: Path, document: Mapping[str, Any]) -> Facts:
         return Facts.model_validate(facts)
     except ValidationError as error:
         raise InputError(
-            Mistake(f"the file does not say what it was measured on: {_first(error, facts, Facts)}", "facts", str(path))
+            Mistake(f"the facts of the nodes are wrong or missing: {_first(error, facts, Facts)}", "facts", str(path))
         ) from None
 
 
@@ -248,7 +247,7 @@ def _phases(rows: object) -> tuple[list[Phase], list[str]]:
         name = str(row.get("name", f"phase {number}")) if isinstance(row, dict) else f"phase {number}"
         kind = row.get("kind") if isinstance(row, dict) else None
         if not isinstance(kind, str) or kind not in KINDS:
-            wrong.append(f"{name}: nobody here knows a phase of kind {str(kind)[:40]!r} (known: {', '.join(KINDS)})")
+            wrong.append(f"{name}: unknown kind of phase {str(kind)[:40]!r} (known: {', '.join(KINDS)})")
             continue
         try:
             phases.append(KINDS[kind].model_validate(row))
@@ -258,22 +257,22 @@ def _phases(rows: object) -> tuple[list[Phase], list[str]]:
 
 
 def _never_run(document: Mapping[str, Any], lost: str) -> list[str]:
-    """Say which phases the job did not come to, and what ended it."""
+    """Return which phases were not measured, and the failure that ended the job."""
     rows = document.get("phases")
     done = {str(row.get("name")) for row in rows if isinstance(row, dict)} if isinstance(rows, list) else set()
     planned = document.get("planned")
     open_phases = [name for name in map(str, planned) if name not in done] if isinstance(planned, list) else []
     failure = document.get("failure")
-    told = []
+    notes = []
     if isinstance(failure, dict):
-        told.append(f"{failure.get('phase')}: the job failed here ({failure.get('reason')})")
+        notes.append(f"{failure.get('phase')}: the job failed here ({failure.get('reason')})")
         open_phases = [name for name in open_phases if name != str(failure.get("phase"))]
-    why = "is not in what is left of the file" if lost else "was never measured: the job ended before"
-    return told + [f"{name}: {why}" for name in open_phases]
+    why = "is not in the readable part of the file" if lost else "was not measured: the job ended before it"
+    return notes + [f"{name}: {why}" for name in open_phases]
 
 
 def _first(error: ValidationError, value: object, model: type[BaseModel]) -> str:
-    """Say the first thing that is wrong, and where."""
+    """Return the first mistake, with its place."""
     try:
         return str(explain(error, from_python(value), model)[0].mistake)
     except InputError as not_finite:
@@ -281,4 +280,4 @@ def _first(error: ValidationError, value: object, model: type[BaseModel]) -> str
 
 
 def _model(phase: Phase) -> str | None:
-    return None if isinstance(phase, Sweep) else phase.model
+    return None if isinstance(phase, AllReducePhase) else phase.model

@@ -1,4 +1,4 @@
-"""The sheet of a device that a run file names: ours where there is one, else one of what the run itself measured."""
+"""The sheet of a device in a run file: the shipped one if it exists, else one made from the run's measurements."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ pcie: {{value: pcie-3-x16, source: "assumed: the sheet of this device does not e
 
 
 def sheet_of(rank: RankFact, folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the device's sheet, or the file of one made in `folder`, and what is to be said of it."""
+    """Return the name of the device's sheet, or the file of a new one in `folder`, and notes."""
     known = named_sheet(rank.device.name, rank.device.num_multiprocessors) if rank.device.kind == "cuda" else None
     if known is not None:
         return known, ()
-    note = f"there is no sheet for {rank.device.name}; its memory goes at the rate the run measured"
-    return str(_made(rank, folder)), (note,) if rank.device.kind == "cuda" else ()
+    note = f"there is no sheet for {rank.device.name}; its memory has the rate that the run measured"
+    return str(_new_sheet(rank, folder)), (note,) if rank.device.kind == "cuda" else ()
 
 
 def named_sheet(device: str, num_multiprocessors: int | None) -> str | None:
-    """Return the sheet whose name has the most words of a device's, None where none fits.
+    """Return the sheet whose name has the most words of a device's name, None if none fits.
 
-    A sheet with another number of multiprocessors is another product's.
+    A sheet with another number of multiprocessors is for another product.
 
     >>> named_sheet("NVIDIA A100-SXM4-40GB", 108), named_sheet("NVIDIA GeForce RTX 4090", 128)
     ('a100-40gb', None)
@@ -53,7 +53,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", name.lower())
 
 
-def _made(rank: RankFact, folder: Path) -> Path:
+def _new_sheet(rank: RankFact, folder: Path) -> Path:
     device = rank.device
     rates = "\n".join(f'  {name}: {{value: 1 TFLOP/s, source: "{_UNUSED}"}}' for name in _PRECISIONS)
     text = _SHEET.format(

@@ -1,4 +1,4 @@
-"""Reads as much of a JSON document as there is: a file that was cut off still has a whole part."""
+"""Reads the complete part of a JSON document, for files that were cut off."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _decoder = json.JSONDecoder()
 
 
 class Salvaged(NamedTuple):
-    """The whole part of a document, and where it ends; `lost` says what follows there, and is empty if all is whole."""
+    """The complete part of a document; `lost` is the place where it ends, and empty if nothing is missing."""
 
     document: dict[str, Any]
     lost: str
 
 
 def read_whole_part(text: str) -> Salvaged:
-    """Return the members of an object that are whole, and of a list that is not, its members that are.
+    """Return the complete members of an object; of an incomplete list, its complete members.
 
     >>> read_whole_part('{"a": 1, "b": [{"c": 2}, {"d": 3}, {"e"')
     Salvaged(document={'a': 1, 'b': [{'c': 2}, {'d': 3}]}, lost="line 1, in 'b'")
@@ -57,7 +57,7 @@ def _salvage(text: str) -> Salvaged:
 
 
 def _members(text: str, at: int) -> tuple[list[Any], int]:
-    """Return the whole members of a list, and where the next thing stands that is none."""
+    """Return the complete members of a list, and the position after them."""
     members: list[Any] = []
     while True:
         at = _skip(text, at)

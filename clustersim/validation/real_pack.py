@@ -1,4 +1,4 @@
-"""Packs the worker for real nodes into one file that runs where only torch is: `torchrun ... real_run.pyz`."""
+"""Packs the worker for real nodes into one file that needs only torch: `torchrun ... real_run.pyz`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from clustersim.profiling.pack import write_archive
 
 
 def write_worker(path: Path) -> Path:
-    """Write the single file, the worker and the profiler that it builds on; one that exists is replaced."""
+    """Write one file with the worker and the profiler that it uses; an existing file is replaced."""
     return write_archive(path, "real_run.command", {"real_run": data_folder("validate") / "real_run"})

@@ -1,4 +1,4 @@
-"""The page of a run on real nodes: how right, the timelines one above the other, every figure, what was left out."""
+"""The HTML page of a run on real nodes: the accuracy, pairs of timelines, every figure, and what was left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.report.words import percent, plural, size
 from clustersim.results import write_atomically
 from clustersim.validation.figures.marks import log_axis
 from clustersim.validation.real import RealVerdict
-from clustersim.validation.real_file import Sweep
+from clustersim.validation.real_file import AllReducePhase
 from clustersim.validation.real_timeline import draw_pair, pair_data
 from clustersim.validation.text import number_text, percent_text, summary_text
 from clustersim.validation.verdict import Compared
@@ -23,7 +23,7 @@ from clustersim.validation.verdict import Compared
 
 @dataclass(frozen=True)
 class SweepCurve:
-    """All-reduces by size [num_sizes]: bytes, and milliseconds simulated and measured; `fitted` says a link was."""
+    """All-reduces by size [num_sizes]: bytes, and milliseconds simulated and measured; `fitted`: a link was fitted."""
 
     num_bytes: list[float]
     points: list[Compared]
@@ -45,26 +45,26 @@ def real_html(found: RealVerdict) -> str:
         *(panel.html() for panel in panels),
         _points(found),
         *_left_out(found),
-        part("How sure"),
-        _made_of(found),
+        part("Assumptions"),
+        _assumptions(found),
         f"<footer>clustersim {verdict.version}. Figures need JavaScript; nothing is loaded from anywhere.</footer>",
     ]
     return page(f"clustersim: {found.run.path.name} against the simulator", verdict.version, body, panels)
 
 
 def headline(found: RealVerdict) -> str:
-    """Say how right the simulator was in one sentence."""
+    """Return the accuracy of the simulator in one sentence."""
     summary = found.verdict.summary()
     where = found.cluster.title
     if summary.median_abs_error is None:
-        return f"Nothing of this run could be predicted ({where})."
-    said = f"{plural(summary.num_points, 'predicted figure')} of this run"
-    return f"{said}: the median error is {percent(summary.median_abs_error)} ({where})."
+        return f"No figure of this run could be predicted ({where})."
+    predicted = f"{plural(summary.num_points, 'predicted figure')} of this run"
+    return f"{predicted}: the median error is {percent(summary.median_abs_error)} ({where})."
 
 
 def _panels(found: RealVerdict) -> Iterator[Panel]:
     pairs = [data for answered in found.answered if (data := pair_data(answered)) is not None]
-    pairs.sort(key=lambda data: len(data.lanes) == 2)  # ranks that meet come first
+    pairs.sort(key=lambda data: len(data.lanes) == 2)  # several ranks come first
     if pairs:
         yield Panel("timelines", tuple(draw_pair(data) for data in pairs), "phase")
     curve = sweep_data(found)
@@ -73,22 +73,22 @@ def _panels(found: RealVerdict) -> Iterator[Panel]:
 
 
 def sweep_data(found: RealVerdict) -> SweepCurve | None:
-    """Return the run's all-reduces by size; None where it has none."""
+    """Return the run's all-reduces by size; None if it has none."""
     for answered in found.answered:
-        if isinstance(answered.phase, Sweep):
+        if isinstance(answered.phase, AllReducePhase):
             sizes = [row.num_bytes for row in answered.phase.rows]
             return SweepCurve(sizes, list(answered.points), found.cluster.is_fitted)
     return None
 
 
 def draw_sweep(data: SweepCurve) -> Figure:
-    """Draw the simulated line and what was measured as black outlined marks, both axes logarithmic."""
-    told = [
+    """Draw the simulated line and the measured black outlined marks on logarithmic axes."""
+    hover_texts = [
         f"{size(num_bytes)}: simulated {number_text(point.simulated)} ms, measured {number_text(point.measured)} ms, "
         f"{percent(point.error, signed=True)}"
         for num_bytes, point in zip(data.num_bytes, data.points, strict=True)
     ]
-    common = {"type": "scatter", "x": data.num_bytes, "hovertext": told, "hoverinfo": "text"}
+    common = {"type": "scatter", "x": data.num_bytes, "hovertext": hover_texts, "hoverinfo": "text"}
     simulated, measured = ([getattr(point, name) for point in data.points] for name in ("simulated", "measured"))
     hollow = {"symbol": "circle-open", "size": 12, "color": "@ink", "line": {"width": 1.5, "color": "@ink"}}
     colour = series_colour(0)
@@ -96,8 +96,8 @@ def draw_sweep(data: SweepCurve) -> Figure:
     worst = max(data.points, key=lambda point: abs(point.error))
     role = "the link was fitted to them" if data.fitted else "nothing was fitted to them"
     return Figure(
-        title=f"All-reduces are at worst {percent(worst.error, signed=True)} off; {role}",
-        subtitle="Time (ms) of an all-reduce over its size (bytes); the line is simulated, outlined marks measured.",
+        title=f"The largest error of all-reduces is {percent(worst.error, signed=True)}; {role}",
+        subtitle="Time (ms) of an all-reduce against its size (bytes); line: simulated, outlined marks: measured.",
         traces=[
             common | line | {"y": simulated},
             common | {"mode": "markers", "name": "measured", "y": measured, "marker": hollow},
@@ -120,30 +120,32 @@ def _points(found: RealVerdict) -> str:
          point.unit, percent_text(point.error), point.role]
         for point in case.points
     ]  # fmt: skip
-    said = f"Predicted: {summary_text(case.summary())}. What calibrates was given to the simulator and is not scored."
-    return card("Every figure", said, grid(headings, rows, ("what", "metric", "unit", "role")), long=True)
+    about = (
+        f"Predicted: {summary_text(case.summary())}. Calibration figures are inputs of the simulator and not scored."
+    )
+    return card("Every figure", about, grid(headings, rows, ("what", "metric", "unit", "role")), long=True)
 
 
 def _left_out(found: RealVerdict) -> Iterator[str]:
     if found.verdict.skipped:
-        said = [each.reason for each in found.verdict.skipped]
-        yield card(f"{len(said)} could not be compared", "Everything else was.", bullets(said))
+        reasons = [each.reason for each in found.verdict.skipped]
+        yield card(f"{len(reasons)} could not be compared", "All other figures were compared.", bullets(reasons))
 
 
-def _made_of(found: RealVerdict) -> str:
-    """Return what the simulated cluster was built from."""
+def _assumptions(found: RealVerdict) -> str:
+    """Return how the simulated cluster was built."""
     cluster = found.cluster
-    said = [
+    notes = [
         "Compute times are those of the run's compute-only phase.",
-        f"Messages cost what the transport {cluster.transport} costs.",
+        f"Messages have the costs of the transport {cluster.transport}.",
         f"The cluster, as a scenario's topology: {_written(cluster.topology)}",
         *found.notes,
     ]
-    return card("What the simulation stands on", "", bullets(said))
+    return card("Inputs of the simulation", "", bullets(notes))
 
 
 def _written(topology: dict[str, Any] | None) -> str:
-    """Return a topology in a line, without the folder in which a sheet was made."""
+    """Return a topology in one line, without the folder of a generated sheet."""
     if topology is None:
         return "unknown."
     host = topology.get("host")

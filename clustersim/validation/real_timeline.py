@@ -1,4 +1,4 @@
-"""One iteration as it was measured and as it was simulated, one above the other on one axis of time."""
+"""Timelines of one iteration, measured above simulated, on one time axis."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clustersim.report.marks import Mark
 from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Run, Spans, WorkerIterations
-from clustersim.validation.real_file import Asynchronous, InStep, SpanColumns, Sweep
-from clustersim.validation.real_jobs import Answered
+from clustersim.validation.real_file import AllReducePhase, AsynchronousPhase, SpanColumns, SynchronousPhase
+from clustersim.validation.real_jobs import PhaseResult
 
 MAX_RANKS = 8
-"""Ranks of each kind whose lanes fit a screen together."""
+"""Most ranks that are drawn, for both timelines each."""
 
 _ORDER = ("forward", "backward", "update", "communication", "copy", "exposed", "waiting")
 _GROUPS = {
@@ -24,59 +24,59 @@ _GROUPS = {
     "backward": "backward",
     "update": "update",
     "copy": "copies",
-    "exposed": "communication that nothing hides, or waiting",
-    "waiting": "communication that nothing hides, or waiting",
+    "exposed": "exposed communication or waiting",
+    "waiting": "exposed communication or waiting",
 }
 _LANE_PX = 36
 
 
 @dataclass(frozen=True)
-class Lane:
-    """A row: `what` is measured or simulated, `who` a rank or, where rank 0 is a server, a worker."""
+class TimelineRow:
+    """A row: `what` is measured or simulated, `role` is rank or, if rank 0 is a server, worker."""
 
     what: str
     rank: int
-    who: str = "rank"
+    role: str = "rank"
 
     def __str__(self) -> str:
-        return f"{self.what} · {self.who} {self.rank}"
+        return f"{self.what} · {self.role} {self.rank}"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two timelines of one phase. `marks` are (number of the lane, mark); seconds from when the first rank began.
+    """Two timelines of one phase. `marks` are (number of the lane, mark), in seconds from the start of the first rank.
 
-    `differences_s` is simulated less measured of each part of an iteration, mean over ranks.
+    `differences_s` is simulated minus measured time of each part of an iteration, mean over ranks.
     """
 
     phase: str
     simulated_s: float
     measured_s: float
     metric: str
-    lanes: tuple[Lane, ...]
+    lanes: tuple[TimelineRow, ...]
     marks: tuple[tuple[int, Mark], ...]
     length_s: float
     differences_s: Mapping[str, float]
     note: str
 
 
-def pair_data(answered: Answered) -> Pair | None:
-    """Return the timelines of a phase; None where it has no spans, or none of a training."""
+def pair_data(answered: PhaseResult) -> Pair | None:
+    """Return the timelines of a phase; None if it has no spans or is not a training."""
     phase, run = answered.phase, answered.run
-    if run is None or isinstance(phase, Sweep) or not phase.spans.kind or not answered.points:
+    if run is None or isinstance(phase, AllReducePhase) or not phase.spans.kind or not answered.points:
         return None
-    in_step = not isinstance(phase, Asynchronous)
-    ranks = phase.workers if isinstance(phase, InStep | Asynchronous) else None
-    spans = measured_spans(phase.spans, ranks, run if not in_step else None, alone=run.num_gpus == 1)
+    is_synchronous = not isinstance(phase, AsynchronousPhase)
+    ranks = phase.workers if isinstance(phase, SynchronousPhase | AsynchronousPhase) else None
+    spans = measured_spans(phase.spans, ranks, run if not is_synchronous else None, alone=run.num_gpus == 1)
     if not len(spans):
         return None
     real = select_marks(replace(run, spans=spans, cycles=WorkerIterations()), MAX_MARKS // 2, MAX_RANKS)
     ours = select_marks(run, MAX_MARKS // 2, MAX_RANKS)
     if real is None or ours is None:
         return None
-    who = "rank" if ranks is None else "worker"
+    role = "rank" if ranks is None else "worker"
     shown = (("measured", real.ranks), ("simulated", ours.ranks))
-    lanes = [Lane(what, rank, who) for what, numbers in shown for rank in numbers]
+    lanes = [TimelineRow(what, rank, role) for what, numbers in shown for rank in numbers]
     place = {(lane.what, lane.rank): number for number, lane in enumerate(lanes)}
     marks = [(place["measured", mark.rank], mark) for mark in real.marks]
     marks += [(place["simulated", mark.rank], mark) for mark in ours.marks]
@@ -85,21 +85,21 @@ def pair_data(answered: Answered) -> Pair | None:
         phase=point.label,
         simulated_s=point.simulated / 1e3,
         measured_s=point.measured / 1e3,
-        metric="an iteration" if in_step else "an update",
+        metric="an iteration" if is_synchronous else "an update",
         lanes=tuple(lanes),
         marks=tuple(marks),
         length_s=max(real.length_s, ours.length_s),
-        differences_s=_differences(spans, run.spans, run.num_gpus) if in_step else {},
+        differences_s=_differences(spans, run.spans, run.num_gpus) if is_synchronous else {},
         note="; ".join(dict.fromkeys(filter(None, (real.note, ours.note)))).partition(" All of it")[0],
     )
 
 
 def measured_spans(spans: SpanColumns, ranks: Sequence[int] | None, stretch: Run | None, alone: bool) -> Spans:
-    """Return the iteration whose length is nearest the median, from when its first rank began.
+    """Return the iteration whose length is nearest to the median, in seconds from the start of its first rank.
 
-    Ranks are numbered as workers. Where a rank has computed and another has not, it waits; from when the last one has,
-    communication holds it up. Of workers out of step as long a stretch as the simulated one is taken, from the middle.
-    Where a GPU is looked at alone, it is rank 0.
+    Ranks are numbered as workers. A rank that has computed waits until the last rank has computed; from then on it is
+    in exposed communication. For asynchronous workers (`stretch` is the simulated run), a part of the length of the
+    simulated one is taken from the middle. With `alone`, only rank 0 is returned.
     """
     names = {rank: number for number, rank in enumerate(ranks or sorted(set(spans.rank)))}
     rows = [
@@ -119,7 +119,7 @@ _Row = tuple[str, int, int, float, float, str]
 
 
 def _typical(rows: Sequence[_Row]) -> int:
-    """Return the number of the iteration whose length is nearest the median of all."""
+    """Return the number of the iteration whose length is nearest to the median."""
     ends: dict[int, tuple[float, float]] = {}
     for _, _, iteration, start_s, end_s, _ in rows:
         first_s, last_s = ends.get(iteration, (start_s, end_s))
@@ -130,7 +130,7 @@ def _typical(rows: Sequence[_Row]) -> int:
 
 
 def _with_waiting(rows: Sequence[_Row]) -> Spans:
-    """Return the spans of one iteration; what communication holds up is waiting until the last rank has computed."""
+    """Return the spans of one iteration; exposed time counts as waiting until the last rank has computed."""
     found = Spans()
     origin = min((row[3] for row in rows), default=0.0)
     last_s = max((row[3] for row in rows if row[0] == "exposed"), default=0.0)
@@ -145,7 +145,7 @@ def _with_waiting(rows: Sequence[_Row]) -> Spans:
 
 
 def _stretch(rows: Sequence[_Row], length_s: float) -> Spans:
-    """Return what workers did for so long from the iteration in the middle of the first one's on."""
+    """Return the spans of `length_s` seconds from the start of the first worker's middle iteration."""
     found = Spans()
     begins = sorted(row[3] for row in rows if row[0] == "forward" and row[1] == 0)
     if not begins:
@@ -162,7 +162,7 @@ def _add(spans: Spans, kind: str, rank: int, start_s: float, end_s: float, name:
 
 
 def _differences(measured: Spans, simulated: Spans, num_ranks: int) -> dict[str, float]:
-    """Return what each part of an iteration takes longer in the simulation, in seconds, mean over ranks."""
+    """Return how much longer each part of an iteration is in the simulation, in seconds, mean over ranks."""
     found: dict[str, float] = {}
     for sign, spans in ((1.0, simulated), (-1.0, measured)):
         for kind, _, _, start_s, end_s, _, _ in spans.rows():
@@ -173,21 +173,21 @@ def _differences(measured: Spans, simulated: Spans, num_ranks: int) -> dict[str,
 
 
 def pair_title(data: Pair) -> str:
-    """Say how far apart the two are, and in which part of the iteration most of it lies."""
+    """Return the error, and the part of the iteration with most of it."""
     error = percent(data.simulated_s / data.measured_s - 1, signed=True)
-    said = (
+    title = (
         f"{data.phase}: {data.metric} takes {duration(data.simulated_s)} simulated, {duration(data.measured_s)} "
         f"measured ({error})"
     )
     part = max(data.differences_s, key=lambda part: abs(data.differences_s[part]), default=None)
     if part is None or abs(data.differences_s[part]) < 0.02 * data.measured_s:
-        return said
+        return title
     more = data.differences_s[part]
-    return f"{said}; {part} is {duration(abs(more))} {'longer' if more > 0 else 'shorter'} in the simulation"
+    return f"{title}; {part} is {duration(abs(more))} {'longer' if more > 0 else 'shorter'} in the simulation"
 
 
 def draw_pair(data: Pair) -> Figure:
-    """Draw measured lanes above simulated ones; bars of what was measured have a dark edge."""
+    """Draw measured lanes above simulated ones; measured bars have a dark edge."""
     unit, factor = time_unit(data.length_s)
     present = [kind for kind in _ORDER if any(mark.kind == kind for _, mark in data.marks)]
     traces = [_trace(kind, data, factor) for kind in present]
@@ -214,7 +214,7 @@ def draw_pair(data: Pair) -> Figure:
         "height": height + 60,
     }
     subtitle = (
-        f"Time ({unit}) to the right; measured above, simulated below. Thick bars: what a rank does; thin bars: its "
+        f"Time ({unit}) to the right; measured above, simulated below. Thick bars: activity of a rank; thin bars: its "
         "gradients in flight."
     )
     return Figure(pair_title(data), subtitle, traces, drawn, narrow, label=data.phase, note=data.note)
@@ -245,19 +245,19 @@ def _trace(kind: str, data: Pair, factor: float) -> Json:
 
 
 def _edge(mark: Mark, data: Pair, is_measured: bool) -> float:
-    """Return the width of the line around a bar: none where the bar itself is hardly wider."""
+    """Return the width of the line around a bar: 0 if the bar is hardly wider than the line."""
     wide = mark.end_s - mark.start_s > data.length_s / 150
     return (1.0 if is_measured else 0.5) if wide else 0.0
 
 
-def _hover(lane: Lane, mark: Mark) -> str:
+def _hover(lane: TimelineRow, mark: Mark) -> str:
     words = [f"<b>{lane}</b>"]
     words.append(f"{LABELS[mark.kind]} {plot_text(mark.name)}: {duration(mark.end_s - mark.start_s)}")
     return "<br>".join([*words, plot_text(mark.cause)] if mark.cause else words)
 
 
 def _divide(first_simulated: int) -> Json:
-    """Return the line between what was measured and what was simulated."""
+    """Return the line between measured and simulated lanes."""
     place = first_simulated - 0.52
     line = {"color": "@muted", "width": 1}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": place, "y1": place, "line": line}

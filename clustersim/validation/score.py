@@ -1,7 +1,7 @@
-"""How right the forecasts are: error of points, of cases, and over all. Pure functions of numbers.
+"""Accuracy of the forecasts: errors of points, of cases, and overall. Pure functions of numbers.
 
-The error of a point is simulated / measured - 1. A case counts as much as any other however many points it has: the
-median over cases is the median of their medians, and in the percentile and the bias every case has the same weight.
+The error of a point is simulated / measured - 1. Every case has equal weight, however many points it has: the median
+over cases is the median of their medians, and the percentile and the bias give each case the same weight.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from statistics import median
 import numpy as np
 
 RANKED_FROM = 0.05
-"""Two ways of synchronising are ranked where what was measured of them differs by more than this share."""
+"""Two synchronization methods are ranked if their measured figures differ by more than this share."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a set of points comes to; everything but the counts is None where there is nothing to take it from.
+    """The summary of a set of points; values are None if there is no point for them.
 
-    `bias` is the mean error in the sense of ratios: exp(mean log(simulated / measured)) - 1.
+    `bias` is the geometric mean error: exp(mean log(simulated / measured)) - 1.
     """
 
     median_abs_error: float | None
@@ -34,17 +34,17 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """A point as ranking sees it: points of one group differ only in their way of synchronising."""
+class RankedPoint:
+    """A point for ranking: points of one group differ only in their synchronization method."""
 
     group: str
-    way: str
+    method: str
     simulated: float
     measured: float
 
 
 def summarise(errors: Sequence[Sequence[float]], orderings: Sequence[bool] = ()) -> Summary:
-    """Return the summary of the errors of each case, and of pairs that were ranked rightly or not.
+    """Return the summary of the errors of each case, and of pairs that were ranked correctly or not.
 
     >>> summarise([[0.1, -0.1, 0.4], [0.3]]).median_abs_error
     0.2
@@ -66,7 +66,7 @@ def summarise(errors: Sequence[Sequence[float]], orderings: Sequence[bool] = ())
 
 
 def weighted_percentile(groups: Sequence[Sequence[float]], share: float) -> float:
-    """Return the smallest value that at least `share` of the weight does not exceed; groups weigh the same.
+    """Return the smallest value that at least `share` of the weight does not exceed; groups have equal weight.
 
     >>> weighted_percentile([[1, 2, 3, 4]], 0.5), weighted_percentile([[1, 2], [10]], 0.5)
     (2.0, 2.0)
@@ -78,11 +78,11 @@ def weighted_percentile(groups: Sequence[Sequence[float]], share: float) -> floa
     return float(values[order][np.searchsorted(reached, share - 1e-12)])
 
 
-def orderings(points: Sequence[Ranked]) -> list[bool]:
-    """Return, of every pair that differs by more than 5 % as measured, whether it comes out in the same order."""
+def orderings(points: Sequence[RankedPoint]) -> list[bool]:
+    """Return for every pair with measured values more than 5 % apart whether the simulated order is the same."""
     found = []
     for one, other in combinations(points, 2):
-        if one.group != other.group or one.way == other.way:
+        if one.group != other.group or one.method == other.method:
             continue
         measured = one.measured / other.measured
         if max(measured, 1.0 / measured) > 1.0 + RANKED_FROM:

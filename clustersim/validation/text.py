@@ -1,4 +1,4 @@
-"""The verdict in words for a terminal: every point, case by case, and the summary last, where it is read first."""
+"""The verdict as text for a terminal: every point by case, and the summary last, next to the prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def case_lines(case: CaseVerdict) -> Iterator[str]:
-    """Yield a case's heading, its points with calibration and prediction apart, and what they come to."""
+    """Yield the heading of a case, its predicted and calibration points, and its summary."""
     yield f"{case.name}: {case.title}"
     for role, title in (("prediction", "predicted"), ("calibration", "calibrates, not scored")):
         points = [point for point in case.points if point.role == role]
@@ -31,7 +31,7 @@ def case_lines(case: CaseVerdict) -> Iterator[str]:
 
 
 def point_cells(point: Compared) -> tuple[str, ...]:
-    """Return what stands in a point's row."""
+    """Return the cells of a point's row."""
     remarks = [point.label, _MARKS.get(point.provenance, "")]
     return (
         str(point.num_gpus),
@@ -59,9 +59,9 @@ def summary_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def chosen_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield the overall figures without and of the cases of which something was chosen after errors, if there are any.
+    """Yield the overall figures without, and of, the cases with a choice after errors were seen, if there are any.
 
-    A forecast that was mended after its error had been seen is no blind one, whatever it was mended with.
+    A forecast that was changed after its error had been seen is not blind, whatever the change was.
     """
     marked = [case for case in verdict.cases if case.is_chosen_after and case.errors()]
     if marked:
@@ -69,7 +69,7 @@ def chosen_lines(verdict: Verdict) -> Iterator[str]:
         others = verdict.summary(is_chosen_after=False)
         yield f"without {CHOSEN_AFTER_MARK}: {summary_text(others) if others.num_points else 'none of these cases'}"
         yield (
-            f"{CHOSEN_AFTER_MARK} alone, {some} of which something was chosen after errors had been seen: "
+            f"only {CHOSEN_AFTER_MARK}, {some} with a choice after errors had been seen: "
             f"{summary_text(verdict.summary(is_chosen_after=True))}"
         )
 
@@ -87,9 +87,9 @@ def summary_cells(summary: Summary) -> tuple[str, ...]:
 
 
 def summary_text(summary: Summary) -> str:
-    """Say what a set of points comes to."""
+    """Return the summary of a set of points as text."""
     if not summary.num_points:
-        return "no point of this kind was read in its source, so nothing is scored"
+        return "no point of this kind was read in its source, so none is scored"
     _, middle, ninetieth, bias, ranked = summary_cells(summary)
     points = f"{summary.num_points} point{'s' if summary.num_points > 1 else ''}"
     words = f"{points}, median error {middle}, 90th percentile {ninetieth}, bias {bias}"
@@ -97,7 +97,7 @@ def summary_text(summary: Summary) -> str:
 
 
 def percent_text(share: float | None, signed: bool = True) -> str:
-    """Write a share as a percentage with one decimal.
+    """Return a share as a percentage with one decimal.
 
     >>> percent_text(0.1234), percent_text(0.1234, signed=False), percent_text(None)
     ('+12.3%', '12.3%', '-')
@@ -108,7 +108,7 @@ def percent_text(share: float | None, signed: bool = True) -> str:
 
 
 def number_text(value: float) -> str:
-    """Write a number with four significant digits and no exponent.
+    """Return a number as text with four significant digits and no exponent.
 
     >>> number_text(17822.0), number_text(0.0012345), number_text(23.4)
     ('17822', '0.001234', '23.4')
@@ -120,7 +120,7 @@ def number_text(value: float) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], words: Container[str], indent: str = "") -> Iterator[str]:
-    """Yield lines whose columns stand under each other; those whose heading is in `words` to the left."""
+    """Yield lines with aligned columns; columns whose heading is in `words` are aligned to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (

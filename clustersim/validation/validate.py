@@ -1,4 +1,4 @@
-"""From cases to the verdict: ask the simulator what was measured, and compare."""
+"""Simulates the figures of cases and compares them with the measured values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from clustersim.validation.question import Answer, Question
 from clustersim.validation.verdict import CaseVerdict, Compared, Skipped, Verdict, worst_first
 
 
-def validate(names: Sequence[str] = (), tell: OnProgress = lambda share, what: None, workers: int = 0) -> Verdict:
-    """Simulate every point of these cases (names or folders; all shipped ones where none is named) and compare.
+def validate(
+    names: Sequence[str] = (), on_progress: OnProgress = lambda share, what: None, workers: int = 0
+) -> Verdict:
+    """Simulate every point of these cases (names or folders; by default all shipped ones) and compare.
 
-    Wrong input is raised with every mistake; what fails in the simulation is told under `skipped`, and everything else
-    is compared all the same. `workers` processes take part, one a core where it is 0.
+    All mistakes in the input are raised at once. Failures in the simulation are listed under `skipped`, and all other
+    points are compared. `workers` is the number of processes; 0 means one per core.
     """
     cases = load_cases(names)
     questions = list(dict.fromkeys(case.question(row) for case in cases for row in case.rows))
-    answers = dict(zip(questions, answer_all(questions, tell, workers), strict=True))
+    answers = dict(zip(questions, answer_all(questions, on_progress, workers), strict=True))
     mistakes = list(dict.fromkeys(mistake for case in cases for mistake in _mistakes(case, answers)))
     if mistakes:
         raise InputError(mistakes)
@@ -36,7 +38,7 @@ def validate(names: Sequence[str] = (), tell: OnProgress = lambda share, what: N
 
 
 def _mistakes(case: Case, answers: Mapping[Question, Answer]) -> Iterator[Mistake]:
-    """Yield what is wrong with the input, each with the file, line and column where a person can mend it."""
+    """Yield the mistakes in the input, each with the file, line and column to correct."""
     for row in case.rows:
         found = answers[case.question(row)]
         for mistake in found.mistakes:
@@ -81,14 +83,14 @@ def _compare(case: Case, answers: Mapping[Question, Answer]) -> tuple[tuple[Comp
                 line=row.line,
                 features=found.features or {},
                 group=found.group,
-                way=found.way,
+                method=found.method,
             )
         )
     return tuple(points), list(dict.fromkeys(skipped))
 
 
 def _label(row: Measured) -> str:
-    """Return what tells a point apart from others of its case, the number of GPUs aside."""
+    """Return what distinguishes a point from others of its case, except the number of GPUs."""
     name = "" if row.scenario == "scenario" else row.scenario
     settings = (f"{key.rpartition('.')[2]} {value}" for key, value in row.settings if key != "num_gpus")
     return ", ".join(filter(None, [name, row.label] if row.label else [name, *settings]))

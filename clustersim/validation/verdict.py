@@ -1,4 +1,4 @@
-"""What a validation found: points, cases and the summary, and their `clustersim.validation/1` document."""
+"""The result of a validation: points, cases and the summary, and their `clustersim.validation/1` document."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from clustersim.validation.metrics import si_unit, units_of
-from clustersim.validation.score import Ranked, Summary, orderings, summarise
+from clustersim.validation.score import RankedPoint, Summary, orderings, summarise
 
 VALIDATION_SCHEMA = "clustersim.validation/1"
 
 CHOSEN_AFTER_MARK = "\N{DAGGER}"
-"""Stands by a case of which something was chosen after its errors had been seen."""
+"""Marks a case in which something was chosen after its errors had been seen."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A measured figure and what was simulated for it, in the figure's unit; error is simulated / measured - 1."""
+    """A measured figure and its simulated value, in the figure's unit; error is simulated / measured - 1."""
 
     metric: str
     num_gpus: int
@@ -35,7 +35,7 @@ class Compared:
     line: int
     features: Mapping[str, Any] = field(default_factory=dict)
     group: str = ""
-    way: str = ""
+    method: str = ""
 
     @property
     def is_scored(self) -> bool:
@@ -43,9 +43,9 @@ class Compared:
         return self.role == "prediction" and self.provenance == "read"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the point as JSON values; figures and unit are SI there, whatever unit they are shown in."""
+        """Return the point as JSON values; figures and their unit are converted to SI."""
         document = asdict(self)
-        del document["group"], document["way"]
+        del document["group"], document["method"]
         size = units_of(self.metric)[self.unit]
         return {
             **document,
@@ -67,7 +67,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class CaseVerdict:
-    """One case with its points in the order of the table, and whether something of it was chosen after its errors."""
+    """One case with its points in the order of the table; `is_chosen_after` as in `Case`."""
 
     name: str
     title: str
@@ -76,7 +76,7 @@ class CaseVerdict:
 
     @property
     def marked_name(self) -> str:
-        """The name, with a dagger where something was chosen after errors had been seen."""
+        """The name, with a dagger if something was chosen after errors had been seen."""
         return f"{self.name} {CHOSEN_AFTER_MARK}" if self.is_chosen_after else self.name
 
     def errors(self, role: str = "prediction") -> list[float]:
@@ -84,11 +84,11 @@ class CaseVerdict:
         return [point.error for point in self.points if point.role == role and point.provenance == "read"]
 
     def orderings(self) -> list[bool]:
-        """Return of each pair of scored ways of synchronising whether it is ranked as it was measured."""
-        by_metric: dict[str, list[Ranked]] = {}
+        """Return for each pair of scored synchronization methods whether it is ranked as measured."""
+        by_metric: dict[str, list[RankedPoint]] = {}
         for point in self.points:
             if point.is_scored:
-                ranked = Ranked(point.group, point.way, point.simulated, point.measured)
+                ranked = RankedPoint(point.group, point.method, point.simulated, point.measured)
                 by_metric.setdefault(point.metric, []).append(ranked)
         return [right for points in by_metric.values() for right in orderings(points)]
 
@@ -117,16 +117,16 @@ class Verdict:
     skipped: tuple[Skipped, ...] = ()
 
     def summary(self, is_chosen_after: bool | None = None) -> Summary:
-        """Return the summary over all predicted points, every case weighing the same.
+        """Return the summary over all predicted points, with equal weight for every case.
 
-        With `is_chosen_after`, over the cases of which something was chosen after errors alone, or over the others.
+        With `is_chosen_after` true or false, only over cases with or without a choice after errors were seen.
         """
         cases = [case for case in self.cases if is_chosen_after in (None, case.is_chosen_after)]
         ranked = [right for case in cases for right in case.orderings()]
         return summarise([case.errors() for case in cases], ranked)
 
     def calibration(self) -> Summary:
-        """Return how near the forecasts come to the figures that they were given."""
+        """Return the summary of the figures that calibrate, which were inputs."""
         return summarise([case.errors("calibration") for case in self.cases])
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,5 +143,5 @@ class Verdict:
 
 
 def worst_first(cases: Sequence[CaseVerdict]) -> tuple[CaseVerdict, ...]:
-    """Return the cases by their median error, the largest first, those without a predicted point last."""
+    """Return the cases in descending order of their median error; those without a predicted point are last."""
     return tuple(sorted(cases, key=lambda case: (-(case.summary().median_abs_error or -1.0), case.name)))

@@ -1,4 +1,4 @@
-"""Failures come as often as they should, and recovery from them takes what the closed forms say."""
+"""Failures have the right rates, and recovery times agree with closed forms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lifetime(mtbf: str, shape: float = 1.0) -> Lifetime:
     return Lifetime.model_validate({"mtbf": mtbf, "shape": shape})
 
 
-def luck(seed: int) -> Any:
+def rng_of(seed: int) -> Any:
     return lambda what, number: stream(seed, "failures", what, number)
 
 
@@ -43,7 +43,7 @@ def at(*times_s: float) -> list[Failure]:
 
 
 @pytest.mark.parametrize("shape", [0.7, 1.0, 3.0])
-def test_lives_have_the_mean_and_spread_of_their_weibull(shape: float) -> None:
+def test_lifetimes_have_the_mean_and_spread_of_their_weibull(shape: float) -> None:
     rng, life = stream(1, "test"), lifetime("10 h", shape)
     drawn = np.array([life.draw_s(rng) for _ in range(20_000)])
     cv = math.sqrt(math.gamma(1 + 2 / shape) / math.gamma(1 + 1 / shape) ** 2 - 1)
@@ -51,17 +51,17 @@ def test_lives_have_the_mean_and_spread_of_their_weibull(shape: float) -> None:
     assert drawn.std() / drawn.mean() == pytest.approx(cv, rel=0.06)
 
 
-def test_failures_of_all_come_in_order_and_as_often_as_the_sum_of_their_rates() -> None:
+def test_failures_are_in_order_and_as_frequent_as_the_sum_of_their_rates() -> None:
     kinds = [("gpu", lifetime("100 h"), 16), ("host", lifetime("50 h", 0.8), 4)]
-    failures = list(islice(failure_times(kinds, luck(3)), 8000))
+    failures = list(islice(failure_times(kinds, rng_of(3)), 8000))
     assert all(first.time_s <= second.time_s for first, second in pairwise(failures))
     assert failures[-1].time_s / len(failures) == pytest.approx(job_mtbf_s(kinds), rel=0.05)
     assert np.mean([failure.what == "gpu" for failure in failures]) == pytest.approx(2 / 3, abs=0.03)
 
 
-def test_one_more_gpu_shifts_nobodys_failures() -> None:
-    few = failure_times([("gpu", lifetime("100 h"), 3)], luck(3))
-    more = failure_times([("host", lifetime("10 h"), 1), ("gpu", lifetime("100 h"), 4)], luck(3))
+def test_one_more_gpu_changes_no_other_failures() -> None:
+    few = failure_times([("gpu", lifetime("100 h"), 3)], rng_of(3))
+    more = failure_times([("host", lifetime("10 h"), 1), ("gpu", lifetime("100 h"), 4)], rng_of(3))
     kept = (failure for failure in more if failure.what == "gpu" and failure.number < 3)
     assert list(islice(few, 20)) == list(islice(kept, 20))
 
@@ -83,7 +83,7 @@ def test_without_failures_only_checkpoints_cost() -> None:
         ((34.5,), 0.0, 0.0, 4.0, 0),  # when all is over
     ],
 )
-def test_what_was_done_since_the_last_checkpoint_is_lost(
+def test_work_since_the_last_checkpoint_is_lost(
     failures_s: tuple[float, ...], lost_s: float, restart_s: float, checkpoint_s: float, num_failures: int
 ) -> None:
     whole = recover(30.0, 10.0, 2.0, 7.0, at(*failures_s))
@@ -128,14 +128,14 @@ def test_the_mean_total_of_exponential_failures_is_the_closed_form(interval_s: f
 
 
 @pytest.mark.parametrize("write_s", [1.0, 60.0, 600.0])
-def test_dalys_interval_is_the_minimum_of_what_is_expected(write_s: float) -> None:
+def test_dalys_interval_is_the_minimum_of_the_expected_time(write_s: float) -> None:
     mtbf_s = 3600.0
     intervals = np.geomspace(0.1, 10, 2001) * daly_s(write_s, mtbf_s)
     cost = np.expm1((intervals + write_s) / mtbf_s) / intervals
     assert daly_s(write_s, mtbf_s) == pytest.approx(intervals[cost.argmin()], rel=0.02)
 
 
-def test_young_and_daly_agree_where_writing_is_quick() -> None:
+def test_young_and_daly_agree_for_fast_writes() -> None:
     assert daly_s(1e-3, 1e6) == pytest.approx(young_s(1e-3, 1e6), rel=1e-3)
     assert daly_s(10.0, 5.0) == 5.0
 
@@ -150,7 +150,7 @@ def test_the_simulated_optimum_is_dalys_for_exponential_failures() -> None:
         assert total_s == pytest.approx(expected_s(360_000.0, interval_s, 60.0, 300.0, 3600.0), rel=0.05)
 
 
-def test_where_hardly_anything_fails_saving_seldom_is_best() -> None:
+def test_with_few_failures_few_checkpoints_are_best() -> None:
     kinds = [("gpu", lifetime("1000000 h"), 1)]
     best_s, _ = best_interval(3600.0, 1.0, 60.0, 60.0, kinds, lambda run: stream(1, "search", run))
     assert best_s == 3600.0
@@ -158,7 +158,7 @@ def test_where_hardly_anything_fails_saving_seldom_is_best() -> None:
 
 @pytest.mark.parametrize("down_s", [0.0, 50.0, 330.0])
 @pytest.mark.parametrize("write_s", [1.0, 60.0, 400.0])
-def test_what_is_told_to_be_hopeless_before_it_runs_is_refused_when_it_does(write_s: float, down_s: float) -> None:
+def test_a_training_that_is_hopeless_before_the_run_is_refused_in_the_run(write_s: float, down_s: float) -> None:
     kinds = [("gpu", lifetime("200 s"), 2)]
     work_s = 30_000.0
     is_refused = False
@@ -170,19 +170,20 @@ def test_what_is_told_to_be_hopeless_before_it_runs_is_refused_when_it_does(writ
 
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 3.0])
-def test_as_many_failures_come_as_are_expected_at_least(shape: float) -> None:
+def test_there_are_at_least_as_many_failures_as_the_lower_bound(shape: float) -> None:
     kinds = [("gpu", lifetime("1 s", shape), 4)]
     come = [
-        sum(1 for _ in takewhile(lambda each: each.time_s < 20, failure_times(kinds, luck(run)))) for run in range(100)
+        sum(1 for _ in takewhile(lambda each: each.time_s < 20, failure_times(kinds, rng_of(run))))
+        for run in range(100)
     ]
     assert np.mean(come) >= least_failures(kinds, 20.0) - 2
     if shape == 1:
         assert np.mean(come) == pytest.approx(least_failures(kinds, 20.0), rel=0.05)
 
 
-def test_a_training_that_cannot_end_is_told() -> None:
+def test_a_training_that_cannot_end_is_refused() -> None:
     kinds = [("gpu", lifetime("1 h"), 3600)]
-    with pytest.raises(SimulationError, match=r"something fails every 1.00 s on average, and a restart takes 5.00 min"):
+    with pytest.raises(SimulationError, match=r"a failure every 1.00 s on average, and a restart takes 5.00 min"):
         best_interval(3600.0, 1.0, 60.0, 300.0, kinds, lambda run: stream(1, "search", run))
     assert expected_s(3600.0, 1000.0, 60.0, 300.0, 1.0) == math.inf
     with pytest.raises(SimulationError, match="the training does not end"):
@@ -195,11 +196,11 @@ GOOD: dict[str, Any] = {"gpu": {"mtbf": "1000 h"}, "checkpoint": {"write": "1 mi
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"gpu": None}, "what fails. Give gpu or host"),
+        ({"gpu": None}, "give gpu or host"),
         ({"gpu": {"mtbf": "-3 h"}}, "must not be negative"),
         ({"gpu": {"mtbf": 0}}, "greater than 0"),
         ({"gpu": {"mtbf": "1 h", "shape": 0}}, "greater than or equal to 0.1"),
-        ({"checkpoint": {}}, "Give one of write, rate, host .got none of them"),
+        ({"checkpoint": {}}, "give one of write, rate and host, for the time of a checkpoint .got none of them"),
         ({"checkpoint": {"write": "1 s", "rate": "1 GB/s"}}, "got write and rate"),
         ({"checkpoint": {"write": "1 s", "every": "often"}}, "'young', 'daly' or 'best'"),
         ({"checkpoint": {"write": "1 s", "every": 0}}, "greater than 0"),
@@ -216,7 +217,7 @@ def test_impossible_failures_are_refused(knobs: dict[str, Any], words: str) -> N
         Failures.model_validate(GOOD | knobs)
 
 
-def test_what_can_fail_is_what_was_given() -> None:
+def test_only_given_components_fail() -> None:
     failures = Failures.model_validate(GOOD | {"host": {"mtbf": "500 h"}})
     assert [(name, number) for name, _, number in failures.lifetimes(8, 2)] == [("gpu", 8), ("host", 2)]
     assert [name for name, _, _ in Failures.model_validate(GOOD).lifetimes(8, 2)] == ["gpu"]

@@ -1,4 +1,4 @@
-"""The campaign that is kept: compared anew without running anything, and the case that `clustersim validate` reads."""
+"""The stored campaign: compared again without running it, and as a case of `clustersim validate`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compared() -> list[Compared]:
     return compare(CASES)
 
 
-def test_every_group_is_as_near_as_is_asked_of_it(compared: list[Compared]) -> None:
+def test_every_group_meets_its_limits(compared: list[Compared]) -> None:
     groups = {each.group: each for each in judge(compared)}
     assert set(GATES) < set(groups)
     assert {name: each.missed for name, each in groups.items() if each.missed} == {}
@@ -60,7 +60,7 @@ def test_the_case_has_a_row_for_every_figure_that_is_no_flow() -> None:
     assert {row.role for row in rows} == {"prediction"}
 
 
-def test_a_case_that_clustersim_answers_is_answered_alike_from_the_campaign(compared: list[Compared]) -> None:
+def test_validate_and_the_campaign_give_equal_figures(compared: list[Compared]) -> None:
     from clustersim.validation import validate
 
     (verdict,) = validate([str(FOLDER)], workers=1).cases

@@ -1,4 +1,4 @@
-"""The lab itself: real processes over real links, for less than a minute, and nothing left of it whatever happens."""
+"""The lab itself: real processes over real links, for less than a minute, without leftovers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import pytest
 
 from validate.lab.__main__ import NOT_HERE
 from validate.lab.document import read_campaign
-from validate.lab.sandbox import why_not
+from validate.lab.sandbox import unavailable_reason
 from validate.lab.score import GATES, compare, judge
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.lab
-REASON = why_not()
+REASON = unavailable_reason()
 
 
 def lab(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the lab; skip the test, with the reason, where the machine cannot have one."""
+    """Run the lab; skip the test with the reason if the lab cannot run on this machine."""
     command = [*before, sys.executable, "-m", "validate.lab", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == NOT_HERE:
@@ -34,7 +34,7 @@ def lab(*arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedPr
 
 
 def left_over() -> tuple[str, ...]:
-    """Return the network namespaces and virtual cables that are seen from outside, and the lab's processes."""
+    """Return the network namespaces and virtual cables that are visible outside, and the lab's processes."""
     listed = [
         subprocess.run(["ip", *words], capture_output=True, text=True, check=False).stdout
         for words in (["netns"], ["-br", "link"])
@@ -75,7 +75,7 @@ def quick_campaign(
     pytest.skip(f"THE LAB CANNOT JUDGE HERE, THE MACHINE WAS LOADED {NUM_TRIES} TIMES: {' | '.join(said)}")
 
 
-def test_a_quick_campaign_is_as_the_simulator_says(tmp_path: Path) -> None:
+def test_a_quick_campaign_agrees_with_the_simulator(tmp_path: Path) -> None:
     before = left_over()
     document = quick_campaign(tmp_path, MOST)
     assert {case["group"] for case in document["cases"]} == set(MOST)
@@ -103,8 +103,8 @@ def test_nothing_is_left_of_a_campaign_that_is_ended(number: signal.Signals, onl
 
 
 @pytest.mark.skipif(REASON is not None, reason=f"THE LAB CANNOT RUN HERE: {REASON}")
-@pytest.mark.skipif(os.geteuid() != 0, reason="whoever runs this is a user without rights already")
-def test_a_user_without_rights_can_have_a_lab_where_the_kernel_lets_users(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="the user has no root rights already")
+def test_an_unprivileged_user_can_run_the_lab_if_the_kernel_allows_it(tmp_path: Path) -> None:
     as_user = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
     trial = subprocess.run([*as_user, "true"], capture_output=True, text=True, check=False)
     if trial.returncode:

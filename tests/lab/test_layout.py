@@ -1,4 +1,4 @@
-"""The real cluster is laid out and routed as the simulated one."""
+"""The real cluster has the layout and routes of the simulated one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors, gates and tables of a campaign, and its file; nothing is run for real here."""
+"""Errors, limits and tables of a campaign, and its file; no real run here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.errors import InputError
 from validate.lab.__main__ import FAILED, OUTSIDE, main, run_and_show, show
 from validate.lab.case import Case, Measured, line_s
 from validate.lab.document import campaign_document, read_campaign, write_campaign
-from validate.lab.experiments import Experiment, Tell
+from validate.lab.experiments import Experiment, OnProgress
 from validate.lab.forecast import forecast
 from validate.lab.layout import Layout
 from validate.lab.score import compare, judge, kolmogorov_smirnov, report
@@ -61,10 +61,10 @@ def test_the_distance_of_distributions_is_symmetric_and_at_most_one(one: dict[in
     assert kolmogorov_smirnov(one, {value: 3 * count for value, count in one.items()}) == pytest.approx(0)
 
 
-def test_a_group_farther_off_than_asked_for_is_told_and_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_above_its_limit_is_reported_with_status_4(capsys: pytest.CaptureFixture[str]) -> None:
     good = case_of(forecast(case_of(1.0)).figures["time_s"])
     assert show([good]) == 0
-    assert "kept" in capsys.readouterr().out
+    assert "met" in capsys.readouterr().out
     assert show([good, case_of(0.9 * RING_S)]) == OUTSIDE
     assert "the largest error is" in capsys.readouterr().out
 
@@ -85,12 +85,12 @@ class Failing(Experiment):
 
     needs_torch = False
 
-    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+    def cases(self, folder: Path, on_progress: OnProgress) -> Iterator[Case]:
         yield case_of(1.005 * RING_S)
         raise RuntimeError("rank 1 ended without a word")
 
 
-def test_an_experiment_that_fails_is_told_and_what_there_is_is_compared(
+def test_a_failed_experiment_is_reported_and_the_others_are_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "lab.json"
@@ -122,5 +122,7 @@ def test_a_file_that_is_no_campaign_is_refused(tmp_path: Path) -> None:
     ):
         main(["--measured", str(path)])
     path.write_text(json.dumps({"schema": "clustersim.lab/1", "cases": [{"group": "collectives"}]}))
-    with pytest.raises(InputError, match=r"cases.0: this case is not as the lab writes it \(KeyError: 'figures'\)"):
+    with pytest.raises(
+        InputError, match=r"cases.0: this case has another format than the lab writes \(KeyError: 'figures'\)"
+    ):
         main(["--measured", str(path)])

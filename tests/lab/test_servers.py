@@ -1,4 +1,4 @@
-"""The rules of the real server, which are those of the simulated one."""
+"""The rules of the real server are those of the simulated one."""
 
 from __future__ import annotations
 
@@ -8,55 +8,55 @@ import pytest
 
 from clustersim.collectives import ALL_REDUCE, Schedule
 from validate.lab.collectives import to_confirm
-from validate.lab.servers import Book, Mode, open_book
+from validate.lab.servers import Mode, ServerState, server_state
 
 
-def played(book: Book, order: list[int]) -> Book:
-    """Let workers hand in gradients in an order, each only when it may; a worker reads as soon as it may."""
+def played(state: ServerState, order: list[int]) -> ServerState:
+    """Let workers push gradients in a given order, each only when allowed; a worker reads as soon as it is allowed."""
     for worker in order:
-        if book.may_go_on(worker) or not book.log:
-            book.read[worker] = book.version
-        book.apply(worker)
-    return book
+        if state.may_go_on(worker) or not state.log:
+            state.read[worker] = state.version
+        state.apply(worker)
+    return state
 
 
-def test_without_backups_an_update_takes_a_gradient_of_everybody() -> None:
-    book = open_book(Mode("server"), 3, 10)
+def test_without_backups_an_update_takes_a_gradient_of_every_worker() -> None:
+    state = server_state(Mode("server"), 3, 10)
     for worker in (0, 1):
-        assert book.apply(worker)
-        assert not book.may_go_on(worker)
-    assert book.apply(2)
-    assert book.version == 1
-    assert all(book.may_go_on(worker) for worker in range(3))
+        assert state.apply(worker)
+        assert not state.may_go_on(worker)
+    assert state.apply(2)
+    assert state.version == 1
+    assert all(state.may_go_on(worker) for worker in range(3))
 
 
-def test_a_backup_that_comes_late_is_dropped_and_goes_on() -> None:
-    book = open_book(Mode("backup", backups=1), 3, 10)
-    assert book.apply(0)
-    assert book.apply(1)
-    assert book.version == 1
-    assert not book.apply(2)
-    assert book.may_go_on(2)
-    assert book.log[-1][2:] == (0, 2, False)
+def test_a_late_backup_is_dropped_and_continues() -> None:
+    state = server_state(Mode("backup", backups=1), 3, 10)
+    assert state.apply(0)
+    assert state.apply(1)
+    assert state.version == 1
+    assert not state.apply(2)
+    assert state.may_go_on(2)
+    assert state.log[-1][2:] == (0, 2, False)
 
 
 def test_staleness_of_equal_workers_in_turn_is_their_number_less_one() -> None:
-    book = played(open_book(Mode("async"), 4, 100), [0, 1, 2, 3])
+    state = played(server_state(Mode("async"), 4, 100), [0, 1, 2, 3])
     for worker in [0, 1, 2, 3] * 5:
-        book.apply(worker)
-        book.read[worker] = book.version
-    assert {written - 1 - read for _, _, read, written, _ in book.log[8:]} == {3}
+        state.apply(worker)
+        state.read[worker] = state.version
+    assert {written - 1 - read for _, _, read, written, _ in state.log[8:]} == {3}
 
 
 @pytest.mark.parametrize("bound", [0, 1, 3])
-def test_nobody_runs_further_ahead_than_the_bound(bound: int) -> None:
-    book, chance = open_book(Mode("bounded-staleness", bound=bound), 3, 10_000), random.Random(1)
+def test_no_worker_is_further_ahead_than_the_bound(bound: int) -> None:
+    state, chance = server_state(Mode("bounded-staleness", bound=bound), 3, 10_000), random.Random(1)
     done, waiting = [0, 0, 0], [False, False, False]
     for _ in range(2000):
         worker = chance.choice([0, 0, 0, 1, 1, 2])
-        if waiting[worker] and not book.may_go_on(worker):
+        if waiting[worker] and not state.may_go_on(worker):
             continue
-        book.apply(worker)
+        state.apply(worker)
         waiting[worker] = True
         done[worker] += 1
         assert done[worker] - min(done) <= bound + 1
@@ -64,21 +64,21 @@ def test_nobody_runs_further_ahead_than_the_bound(bound: int) -> None:
 
 
 def test_it_is_over_with_the_update_that_was_asked_for() -> None:
-    book = open_book(Mode("async"), 2, 3)
+    state = server_state(Mode("async"), 2, 3)
     for worker in (0, 1, 0):
-        assert not book.is_over
-        book.apply(worker)
-    assert book.is_over
+        assert not state.is_over
+        state.apply(worker)
+    assert state.is_over
 
 
 def confirmed(schedule: Schedule) -> list[set[tuple[int, int]]]:
     return [to_confirm(schedule, number) for number in range(schedule.num_steps)]
 
 
-def test_in_a_tree_who_turns_to_another_waits_until_its_message_is_there() -> None:
+def test_in_a_tree_a_rank_with_another_receiver_waits_for_confirmation() -> None:
     assert confirmed(ALL_REDUCE["tree"](4, 8.0)) == [set(), {(2, 0)}, {(0, 2)}, set()]
 
 
 @pytest.mark.parametrize("name", ["ring", "halving-doubling", "server", "sharded-server", "gloo-ring"])
-def test_in_a_ring_or_an_exchange_nobody_needs_to_be_told(name: str) -> None:
+def test_in_a_ring_or_an_exchange_no_confirmation_is_needed(name: str) -> None:
     assert not any(confirmed(ALL_REDUCE[name](8, 64.0)))

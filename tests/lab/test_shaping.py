@@ -1,4 +1,4 @@
-"""What `tc` is told: a rate for the link, and a queue for every pair of hosts."""
+"""The commands for `tc`: a rate for the link, and a queue for every pair of hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rates(lines: list[str]) -> list[int]:
 
 @pytest.mark.parametrize("megabits_per_s", [50, 160, 500])
 @pytest.mark.parametrize("num_pairs", [1, 7, 28])
-def test_what_queues_are_sure_of_stays_below_the_rate_of_the_link(megabits_per_s: float, num_pairs: int) -> None:
+def test_the_guaranteed_rates_stay_below_the_rate_of_the_link(megabits_per_s: float, num_pairs: int) -> None:
     sure = rates(shaped("eth0", megabits_per_s, PAIRS[:num_pairs], "pair"))
     assert len(sure) == num_pairs + 1
     assert sum(sure) < megabits_per_s * 1e6

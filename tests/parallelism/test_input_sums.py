@@ -59,7 +59,7 @@ def test_each_sum_is_waited_for() -> None:
 
 
 def test_sequence_parallelism_scatters_once() -> None:
-    with pytest.raises(InputError, match="which sequence_parallel scatters once"):
+    with pytest.raises(InputError, match="sequence_parallel reduce-scatters once"):
         clustersim.simulate(asked({"tensor": 2, "sequence_parallel": True, "input_sums": "each"}))
 
 

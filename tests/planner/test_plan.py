@@ -296,7 +296,7 @@ def test_replicas_exchange_by_all_reduce() -> None:
 
 def test_a_plan_is_of_degrees() -> None:
     error = refusal({**SCENARIO, "parallelism": {"kind": "one-weird-trick"}}, [4])
-    assert "run one-weird-trick beside the best of these" in str(error)
+    assert "compare its best with a run of one-weird-trick" in str(error)
 
 
 def test_a_sweep_cannot_be_planned() -> None:

@@ -1,4 +1,4 @@
-"""Text becomes a tree with places; what YAML allows and a scenario does not is told with its line."""
+"""Text becomes a tree with places; YAML that a scenario does not allow is reported with its line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_plain_values_are_those_of_yaml_1_2(text: str, value: Any) -> None:
     assert mistakes == []
 
 
-def test_every_node_knows_its_place() -> None:
+def test_every_node_has_its_place() -> None:
     root, _ = read_yaml("a: 1\nb:\n  - {c: x}\n", "f.yaml")
     inner = root.at(("b", 0, "c"))
     assert inner is not None
@@ -61,26 +61,26 @@ def test_every_node_knows_its_place() -> None:
         ("a: [1, 2\nb: 3", 1, 4, "a '[' that is never closed"),
         ("a: {b: 1\n", 1, 4, "a '{' that is never closed"),
         ('a: "x\n\nb: 1', 1, 4, "a quote that is never closed"),
-        ("a: |\n  x\n y", 3, 2, "not indented like the ones above"),
-        ("a: 1\nb\nc: 2", 2, 1, "a line that is no 'key: value'"),
+        ("a: |\n  x\n y", 3, 2, "another indentation than the ones above"),
+        ("a: 1\nb\nc: 2", 2, 1, "this line is not a 'key: value'"),
         ("a: @x", 1, 4, "a character that cannot start a value"),
         ("a: 1\nb: \x07", 2, 4, "a control character"),
         ('a: "\\xZZ"', 1, 7, "this is not YAML: expected escape sequence"),
-        ('a: 1\nb: "\\U0001F600 \\UFFFFFFFF"', 2, 16, "this escape is no character"),
-        ("a: *x", 1, 4, "no '&x' stands before this '*x'"),
-        ("a: &x [*x]", 1, 8, "no '&x' stands before this '*x'"),
-        ("? [a]\n: b", 1, 3, "a key that is no plain text"),
+        ('a: 1\nb: "\\U0001F600 \\UFFFFFFFF"', 2, 16, "this escape is not a valid character"),
+        ("a: *x", 1, 4, "'*x' has no '&x' before it"),
+        ("a: &x [*x]", 1, 8, "'*x' has no '&x' before it"),
+        ("? [a]\n: b", 1, 3, "a key must be plain text"),
         ("---\na: 1\n---\nb: 1", 4, 1, "a second document"),
         ("[" * 60, 1, 42, "nested more than 40 levels deep"),
     ],
 )
-def test_broken_syntax_is_told_in_plain_words_at_its_line(text: str, line: int, column: int, words: str) -> None:
+def test_broken_syntax_is_reported_in_plain_words_at_its_line(text: str, line: int, column: int, words: str) -> None:
     mistake = broken(text)
     assert words in mistake.message
     assert (mistake.file, mistake.line, mistake.column) == ("f.yaml", line, column)
 
 
-def test_lesser_mistakes_are_collected() -> None:
+def test_mistakes_that_do_not_stop_reading_are_collected() -> None:
     text = (
         "a: 1\na: 2\nb: .inf\nc: !!set {x}\nd: 1e999\ne: 99999999999999999999\nf: {<<: 3}\ng: !!int x\nh: !!float y\n"
     )
@@ -90,21 +90,21 @@ def test_lesser_mistakes_are_collected() -> None:
         (3, "a number must be finite (got .inf)"),
         (4, "a tag ('tag:yaml.org,2002:set')"),
         (5, "a number must be finite (got 1e999)"),
-        (6, "a whole number may be 9223372036854775807 at most (got 99999999999999999999)"),
+        (6, "a whole number must be at most 9223372036854775807 (got 99999999999999999999)"),
         (7, "'<<' merges maps only"),
         (8, "expected a whole number (got x)"),
         (9, "expected a number (got y)"),
     ]
 
 
-def test_an_alias_bomb_is_refused_before_it_goes_off() -> None:
+def test_an_alias_bomb_is_refused_before_it_is_expanded() -> None:
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     mistake = broken("\n".join(["a0: &a0 [x, x]", *levels]))
-    assert f"{LIMITS.num_values:,} values, counting those that an alias (*name) repeats" in mistake.message
+    assert f"{LIMITS.num_values:,} values, including those that an alias (*name) repeats" in mistake.message
 
 
 def test_reading_stops_at_too_many_values() -> None:
-    with pytest.raises(InputError, match="too many values; a file holds about 50 at most"):
+    with pytest.raises(InputError, match="too many values; a file may have at most about 50"):
         read_yaml(f"a: [{'1, ' * 200}]", "f.yaml", limits=Limits(num_events=100))
 
 
@@ -121,7 +121,7 @@ def test_the_caret_stands_under_the_mistake() -> None:
     assert shown[1][shown[2].index("^") :].startswith(".nan")
 
 
-def test_a_text_that_comes_again_gives_the_same_tree_and_mistakes_of_its_own() -> None:
+def test_a_repeated_text_gives_the_same_tree_and_its_own_mistakes() -> None:
     text = "a: !tag 1\nb: [1, 2]"
     tree, mistakes = read_yaml(text, "f.yaml")
     kept = list(mistakes)

@@ -1,4 +1,4 @@
-"""A small right scenario, and a way to load variations of it."""
+"""A small valid scenario, and fixtures to load variations of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ strategy: {kind: all-reduce, algorithm: ring}
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]
-Told = Callable[[str, str | None, int, str], None]
+CheckMistake = Callable[[str, str | None, int, str], None]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def small() -> str:
 
 @pytest.fixture
 def varied() -> Callable[[str], str]:
-    """Return the small scenario's text with lines added, in the place of those that give the same keys."""
+    """Return the small scenario's text with lines added, which replace lines of the same keys."""
 
     def text(added: str) -> str:
         again = {line.partition(":")[0] for line in added.splitlines() if line[:1].isalpha()}
@@ -66,8 +66,8 @@ def mistakes(load: Load) -> Mistakes:
 
 
 @pytest.fixture
-def told(mistakes: Mistakes) -> Told:
-    """Check that a variation of the small scenario has one mistake, told at its key and column in so many words."""
+def check_mistake(mistakes: Mistakes) -> CheckMistake:
+    """Check that a variation of the small scenario has one mistake, with this key, column and text."""
 
     def check(added: str, key: str | None, column: int, words: str) -> None:
         (mistake,) = mistakes(added)

@@ -1,4 +1,4 @@
-"""A list is a sweep axis where the model does not take it as it stands, and only there."""
+"""A list is a sweep axis if, and only if, the model does not accept it as a value."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Mistakes = Callable[..., list[Mistake]]
         ("published: [{num_gpus: 4, hours: 3, source: x}, {num_gpus: 8, hours: 2, source: x}]", {}),
     ],
 )
-def test_axes_are_found_by_what_the_model_takes(load: Load, added: str, axes: dict[str, Any]) -> None:
+def test_a_list_that_the_model_does_not_accept_is_an_axis(load: Load, added: str, axes: dict[str, Any]) -> None:
     scenario = load(added)
     assert scenario.axes == axes
     assert len(scenario.points()) == max([len(values) for values in axes.values()], default=1)
@@ -56,7 +56,7 @@ TORUS = "topology: {{kind: torus, dims: {dims}, link: {link}, injection: 1 Gbit/
         ("[4, 4]", "[[1 Gbit/s, 2 Gbit/s], 3 Gbit/s]", {"topology.link": ["[1 Gbit/s, 2 Gbit/s]", "3 Gbit/s"]}),
     ],
 )
-def test_a_list_that_belongs_to_the_torus_is_no_axis(load: Load, dims: str, link: str, axes: dict[str, Any]) -> None:
+def test_a_list_of_a_torus_is_not_an_axis(load: Load, dims: str, link: str, axes: dict[str, Any]) -> None:
     assert load(TORUS.format(dims=dims, link=link)).axes == axes
 
 
@@ -69,7 +69,7 @@ def test_points_are_the_product_with_the_first_axis_slowest(load: Load) -> None:
         assert (point.num_gpus, point.seed, point.per_gpu_batch) == tuple(axes.values())
 
 
-def test_an_axis_may_stand_inside_one_choice_of_another(load: Load) -> None:
+def test_one_value_of_an_axis_may_contain_another_axis(load: Load) -> None:
     scenario = load("strategy: [{kind: all-reduce, algorithm: [ring, tree]}, {kind: server}]")
     assert [axes for axes, _ in scenario.points()] == [
         {"strategy": "all-reduce", "strategy.algorithm": "ring"},
@@ -102,7 +102,7 @@ def test_the_text_of_a_scenario_gives_the_scenario_again(load: Load) -> None:
     assert read_yaml(scenario.yaml(), None)[0].plain() == scenario.raw
 
 
-def test_every_wrong_element_of_an_axis_is_told_once(mistakes: Mistakes) -> None:
+def test_every_wrong_element_of_an_axis_is_reported_once(mistakes: Mistakes) -> None:
     found = mistakes("num_gpus: [1, x, 0]\nseed: [1, 2]")
     assert [(mistake.key, mistake.got) for mistake in found] == [("num_gpus", "'x'"), ("num_gpus", "0")]
 
@@ -110,7 +110,7 @@ def test_every_wrong_element_of_an_axis_is_told_once(mistakes: Mistakes) -> None
 @pytest.mark.parametrize(
     ("added", "key", "words"),
     [
-        ("num_gpus: []", "num_gpus", "an empty list; give at least one value"),
+        ("num_gpus: []", "num_gpus", "the list is empty; give at least one value"),
         ("num_gpus: [2, 4, 2]", "num_gpus", "2 is listed twice; keep one"),
         ("name: [a, b]", "name", "expected text (got a list)"),
         ("placement: [blok]", "placement", "did you mean 'block'?"),
@@ -120,14 +120,16 @@ def test_every_wrong_element_of_an_axis_is_told_once(mistakes: Mistakes) -> None
         ("num_gpus: [1, 2, 4]\nseed: [" + ", ".join(map(str, range(4000))) + "]", "seed", "more than 10,000 runs"),
     ],
 )
-def test_a_list_that_is_neither_is_told(mistakes: Mistakes, added: str, key: str | None, words: str) -> None:
+def test_a_list_that_is_neither_a_value_nor_an_axis_is_refused(
+    mistakes: Mistakes, added: str, key: str | None, words: str
+) -> None:
     (mistake,) = mistakes(added)
     assert words in mistake.message
     assert mistake.key == key
     assert mistake.line is not None
 
 
-def test_labels_tell_the_values_apart() -> None:
+def test_labels_distinguish_the_values() -> None:
     assert labels([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ["b=2", "b=3"]
     assert labels(["titan", {"kind": "star", "num_hosts": 2}]) == ["titan", "star"]
     assert labels([{"kind": "x"}, {"kind": "x", "on": True}]) == ["x", "x on=true"]

@@ -1,4 +1,4 @@
-"""Whatever a file turns out to be, the message says so; `extends` merges and keeps every place."""
+"""Wrong files have clear messages; `extends` merges files and keeps the place of every value."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_a_missing_file_names_the_nearest_shipped_scenario() -> None:
     assert mistake.allowed == ", ".join(shipped_files("scenarios"))
 
 
-def test_a_directory_is_no_scenario(tmp_path: Path) -> None:
+def test_a_directory_is_refused(tmp_path: Path) -> None:
     assert "this is a directory" in refused(tmp_path).message
 
 
-def test_a_shipped_name_is_found_although_a_directory_is_called_alike(
+def test_a_shipped_name_is_found_beside_a_directory_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "firecaffe-googlenet").mkdir()
@@ -76,7 +76,7 @@ def test_a_large_file_is_refused_without_reading_it(tmp_path: Path) -> None:
         (b"resnet50\n", 1, "a scenario is a list of 'key: value' lines (got 'resnet50')"),
     ],
 )
-def test_what_is_no_scenario_is_told(tmp_path: Path, data: bytes, line: int | None, words: str) -> None:
+def test_a_file_that_is_not_a_scenario_is_refused(tmp_path: Path, data: bytes, line: int | None, words: str) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(data)
     mistake = refused(path)
@@ -84,7 +84,7 @@ def test_what_is_no_scenario_is_told(tmp_path: Path, data: bytes, line: int | No
     assert (mistake.file, mistake.line) == (str(path), line)
 
 
-def test_a_byte_order_mark_is_no_mistake(small: str, tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(small: str, tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + small.encode())
     assert load_scenario(path).name == "small"
@@ -123,7 +123,7 @@ def test_the_later_of_several_bases_wins_and_the_file_itself_over_all(small: str
     assert (scenario.seed, scenario.num_gpus, scenario.replicates) == (4, 2, 2)
 
 
-def test_a_mistake_in_a_base_is_told_in_the_base(small: str, tmp_path: Path) -> None:
+def test_a_mistake_in_a_base_has_its_place_in_the_base(small: str, tmp_path: Path) -> None:
     path = written(tmp_path, base=small + "seed: -1\n", child="extends: base.yaml\nreplicates: 0\n")
     with pytest.raises(InputError) as caught:
         load_scenario(path)
@@ -142,10 +142,10 @@ def test_a_shipped_scenario_can_be_extended(tmp_path: Path) -> None:
         ("nowhere.yaml", "there is no file 'nowhere.yaml'"),
         ("child.yaml", "a scenario cannot extend itself (child.yaml -> child.yaml)"),
         ("other.yaml", "a scenario cannot extend itself (child.yaml -> other.yaml -> child.yaml)"),
-        ("3", "expected a scenario's name or file (got 3)"),
+        ("3", "expected the name or the file of a scenario (got 3)"),
     ],
 )
-def test_extending_what_cannot_be_is_told_at_its_line(tmp_path: Path, extends: str, words: str) -> None:
+def test_a_wrong_extends_is_reported_at_its_line(tmp_path: Path, extends: str, words: str) -> None:
     path = written(tmp_path, other="extends: child.yaml\n", child=f"seed: 1\nextends: {extends}\n")
     mistake = refused(path)
     assert words in mistake.message
@@ -155,12 +155,10 @@ def test_extending_what_cannot_be_is_told_at_its_line(tmp_path: Path, extends: s
 
 def test_doubling_includes_are_refused(small: str, tmp_path: Path) -> None:
     texts = {f"f{n}": f"extends: [f{n - 1}.yaml, f{n - 1}.yaml]\n" for n in range(1, 20)}
-    assert "more than 50 files" in refused(written(tmp_path, f0=small, **texts)).message
+    assert "at most 50 files" in refused(written(tmp_path, f0=small, **texts)).message
 
 
-def test_paths_are_seen_from_the_file_they_stand_in(
-    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_relative_to_their_file(small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     written(inner, cluster="kind: star\nnum_hosts: 3\nlink: 1 Gbit/s\nhost: {gpu: k80}\n")
@@ -172,7 +170,7 @@ def test_paths_are_seen_from_the_file_they_stand_in(
     assert (scenario.topology.num_hosts, scenario.topology.name) == (3, "cluster")
 
 
-def test_a_mistake_in_a_cluster_file_is_told_there(small: str, tmp_path: Path) -> None:
+def test_a_mistake_in_a_cluster_file_has_its_place_there(small: str, tmp_path: Path) -> None:
     written(tmp_path, cluster="kind: star\nnum_hosts: 3\nlink: 1 Gb/s\n")
     path = written(tmp_path, mine=small.replace("topology: {", "topology: cluster.yaml\n#"))
     mistake = refused(path)
@@ -183,22 +181,20 @@ def test_a_mistake_in_a_cluster_file_is_told_there(small: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        ("''", "no topology can be called ''"),
+        ("''", "this is not the name of a topology (got '')"),
         (".", "this is a directory"),
         ("empty.yaml", "the file is empty"),
         ("gone.yaml", "there is no file 'gone.yaml'"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_where_it_is_named(
-    small: str, tmp_path: Path, named: str, words: str
-) -> None:
+def test_an_unreadable_file_is_reported_where_it_is_named(small: str, tmp_path: Path, named: str, words: str) -> None:
     path = written(tmp_path, empty="", mine=small.replace("topology: {", f"topology: {named}\n#"))
     mistake = refused(path)
     assert words in mistake.message
     assert (mistake.file, mistake.line, mistake.key) == (str(path), 5, "topology")
 
 
-def test_a_workload_file_that_cannot_be_read_is_told_where_it_is_named(small: str, tmp_path: Path) -> None:
+def test_an_unreadable_workload_file_is_reported_where_it_is_named(small: str, tmp_path: Path) -> None:
     path = written(tmp_path, mine=small.replace("model: alexnet", "model: gone.yaml"))
     mistake = refused(path)
     assert "gone.yaml" in mistake.message

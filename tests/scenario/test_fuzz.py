@@ -95,7 +95,7 @@ PIECE = st.sampled_from(RUBBISH) | st.text(max_size=8) | st.floats().map(str) | 
 
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
-    """Return a shipped scenario's text after some accidents."""
+    """Return the text of a shipped scenario after random changes."""
     lines = draw(st.sampled_from(sorted(SHIPPED.values()))).splitlines()
     for _ in range(draw(st.integers(1, 4))):
         accident = draw(st.sampled_from(ACCIDENTS))
@@ -154,7 +154,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_outcome(path: Path, overrides: list[str]) -> None:
-    """Load a scenario and look at what came out, whichever it was."""
+    """Load a scenario and check that it is valid or clearly refused."""
     try:
         scenario = load_scenario(path, overrides)
     except InputError as error:
@@ -216,7 +216,7 @@ KEYS = [
         max_size=3,
     )
 )
-def test_rubbish_on_the_command_line_is_clearly_refused_or_right(folder: Path, overrides: list[str]) -> None:
+def test_random_overrides_are_clearly_refused_or_valid(folder: Path, overrides: list[str]) -> None:
     path = folder / "plain.yaml"
     if not path.exists():
         path.write_text(SHIPPED["stragglers"], encoding="utf-8")

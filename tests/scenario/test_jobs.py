@@ -1,4 +1,4 @@
-"""Several jobs on one cluster, as a scenario says them: each is the scenario with something otherwise."""
+"""Several jobs on one cluster: each is the scenario with its own keys merged in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from clustersim.scenario import Scenario
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]
-Told = Callable[[str, str | None, int, str], None]
+CheckMistake = Callable[[str, str | None, int, str], None]
 
 
-def test_a_number_of_jobs_is_so_many_copies(load: Load) -> None:
+def test_a_number_of_jobs_means_that_many_copies(load: Load) -> None:
     (point,) = load("jobs: 2").points()
     jobs = point.point.each_job()
     assert [(job.name, job.start_s) for job in jobs] == [("job 0", 0.0), ("job 1", 0.0)]
@@ -30,7 +30,7 @@ def test_a_job_of_a_list_is_the_scenario_with_its_own_keys_merged_in(load: Load)
     assert second.point.strategy == first.point.strategy
 
 
-def test_another_kind_in_a_job_takes_the_place_of_the_scenarios_with_its_knobs(load: Load) -> None:
+def test_another_kind_in_a_job_replaces_that_of_the_scenario_with_its_options(load: Load) -> None:
     (_, second) = load("jobs: [{}, {strategy: {kind: async}}]").points()[0].point.each_job()
     assert second.point.strategy.kind == "async"
 
@@ -70,7 +70,7 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
             "jobs: 2\nnum_gpus: 3\nstrategy: {kind: async, servers: {on: own-hosts, num: 2}}",
             "strategy.servers.num",
             55,
-            "need as many beside those of the workers, and the cluster 'star' of 8 hosts has 0 left",
+            "need as many hosts without workers, and the cluster 'star' of 8 hosts has 0 left",
         ),
         (
             "jobs: [{}, {strategy: {kind: async, servers: {on: own-hosts}}}]\nnum_gpus: 4",
@@ -89,14 +89,14 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
         ("jobs: [{}, {model: nim}]", "jobs.1.model", 20, "did you mean 'nin'?"),
         ("jobs: [{}, {topology: titan}]", "jobs.1.topology", 13, "jobs on one cluster share 'topology'"),
         ("jobs: [{}, {seed: 3}]", "jobs.1.seed", 13, "jobs on one cluster share 'seed'"),
-        ("jobs: [{jobs: 2}]", "jobs.0.jobs", 9, "share 'jobs', or only the first has it; give it above"),
+        ("jobs: [{jobs: 2}]", "jobs.0.jobs", 9, "share 'jobs', or only the first has it; give it at the top level"),
         ("jobs: [{}, {batch: {global: 9}}]", "jobs.1.batch.global", 29, "9 does not divide over 4 GPUs"),
         ("jobs: [{}, {strategy: {kind: all-reduce, algorithm: rng}}]", "jobs.1.strategy.algorithm", 53, "'ring'?"),
         (
             "jobs: [{}, {stragglers: [{kind: constant, factor: 2, of: [4]}]}]",
             "jobs.1.stragglers.0.of",
             58,
-            "there is no 4 among 4 GPUs",
+            "the job has 4 GPUs, with ranks 0 to 3 (got 4)",
         ),
         (
             "jobs: [{}, {stragglers: [{kind: constant, factor: 2, of: {hosts: [4]}}]}]",
@@ -106,19 +106,21 @@ def test_an_override_reaches_into_a_job(load: Load) -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_job_is_told_where_it_stands(told: Told, added: str, key: str, column: int, words: str) -> None:
-    told(added, key, column, words)
+def test_a_mistake_in_a_job_has_its_place(
+    check_mistake: CheckMistake, added: str, key: str, column: int, words: str
+) -> None:
+    check_mistake(added, key, column, words)
 
 
-def test_trouble_on_links_is_the_first_jobs_to_tell(mistakes: Mistakes, load: Load) -> None:
-    trouble = "{kind: link-slow-downs, factor: 2, every: 1 s, lasts: 1 ms}"
-    (mistake,) = mistakes(f"jobs: [{{}}, {{stragglers: [{trouble}]}}]")
-    assert "only the scenario or its first job can tell" in mistake.message
+def test_only_the_first_job_may_have_stragglers_on_links(mistakes: Mistakes, load: Load) -> None:
+    slow_downs = "{kind: link-slow-downs, factor: 2, every: 1 s, lasts: 1 ms}"
+    (mistake,) = mistakes(f"jobs: [{{}}, {{stragglers: [{slow_downs}]}}]")
+    assert "only the scenario or its first job can have stragglers on links" in mistake.message
     assert mistake.key == "jobs.1.stragglers"
-    assert load(f"stragglers: [{trouble}]\njobs: [{{}}, {{model: nin}}]").points()
+    assert load(f"stragglers: [{slow_downs}]\njobs: [{{}}, {{model: nin}}]").points()
 
 
-def test_what_is_wrong_with_the_scenario_is_not_told_again_for_every_job(mistakes: Mistakes) -> None:
+def test_a_mistake_of_the_scenario_is_not_repeated_for_every_job(mistakes: Mistakes) -> None:
     assert [each.key for each in mistakes("modl: nin\njobs: [{}, {}]")] == ["modl"]
     assert [each.key for each in mistakes("model: nim\njobs: [{}, {}]")] == ["model"]
     assert [each.key for each in mistakes("model: nim\njobs: [{}, {model: nip}]")] == ["model", "jobs.1.model"]

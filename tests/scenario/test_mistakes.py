@@ -1,4 +1,4 @@
-"""Every mistake at once, each with its place, what was got and what is allowed, in plain words."""
+"""All mistakes are reported together, each with its place, the value and what is allowed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clustersim.units import format_size, parse
 
 Load = Callable[..., Scenario]
 Mistakes = Callable[..., list[Mistake]]
-Told = Callable[[str, str | None, int, str], None]
+CheckMistake = Callable[[str, str | None, int, str], None]
 
 
 def needed(batch: int) -> str:
-    """Return what AlexNet holds on one of several GPUs at a batch: gradients also lie in DistributedDataParallel's
-    buckets."""
+    """Return the memory of AlexNet on one of several GPUs at a batch; DistributedDataParallel's buckets hold a copy of
+    the gradients."""
     held = memory_per_gpu(load_model("alexnet"), batch, "fp32", OptimizerSpec())
     return format_size(sum(held.values()) + held["gradients"])
 
@@ -74,7 +74,7 @@ def needed(batch: int) -> str:
             "num_gpus: 8\nstrategy: {kind: async, servers: {on: own-hosts}}",
             "strategy.servers.on",
             39,
-            "1 servers on hosts of their own need as many beside those of the workers",
+            "1 servers on own hosts need as many hosts without workers",
         ),
         (
             "batch: {per_gpu: 8000}",
@@ -84,7 +84,7 @@ def needed(batch: int) -> str:
             "244 MB + activations ",
         ),
         ("batch: {global: 32000}", "batch.global", 17, f"and this needs {needed(8000)}: weights"),
-        ("model: gpt2-xl", "model", 8, "; even one sample a GPU takes "),
+        ("model: gpt2-xl", "model", 8, "; even one sample per GPU takes "),
         (
             "compression: {kind: top-k, density: 1}\nnum_gpus: 8\nmodel: vgg19\nbatch: {per_gpu: 50}",
             "batch.per_gpu",
@@ -95,19 +95,19 @@ def needed(batch: int) -> str:
             "failures: {gpu: {mtbf: 1 h}, checkpoint: {write: 1 s}, length: 100000 h}",
             "failures.length",
             64,
-            "in 100000 h of training at least 400,000 failures come, and at most 200,000 are simulated",
+            "in 100000 h of training at least 400,000 failures are expected, and at most 200,000 are simulated",
         ),
         (
             "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}",
             "failures.gpu",
             17,
-            "in 720 h of training at least 10,368,000 failures come",
+            "in 720 h of training at least 10,368,000 failures are expected",
         ),
         (
             "failures: {gpu: {mtbf: 1 h}, host: {mtbf: 100 h}, checkpoint: {write: 1 h}, restart: 2 h}",
             "failures.gpu.mtbf",
             24,
-            "the training does not end: something fails every 14.9 min on average, and a restart takes 3.00 h",
+            "the training does not end: there is a failure every 14.9 min on average, and a restart takes 3.00 h",
         ),
         ("batch: 32", "batch", 8, "expected a map of 'key: value' (got 32)"),
         ("batch: {}", "batch", 8, "expected one of per_gpu, global (got none of them)"),
@@ -120,10 +120,15 @@ def needed(batch: int) -> str:
         ),
         ("batch: {global: 3}", "batch.global", 17, "the nearest that does is 4"),
         ("topology: titn", "topology", 11, "did you mean 'titan'?"),
-        ("topology: {num_hosts: 4}", "topology.kind", 1, "this key is missing: which topology is meant (known: "),
+        ("topology: {num_hosts: 4}", "topology.kind", 1, "this key is missing: the kind of topology (known: "),
         ("topology: {kind: toru, dims: [2]}", "topology.kind", 18, "did you mean 'torus'?"),
         ("topology: {kind: star, num_hosts: 4}", "topology.link", 1, "this key is missing: every link"),
-        ("topology: {kind: star, num_hosts: 4, link: 1 Gbit/s}", "topology", 11, "which GPU does this cluster have?"),
+        (
+            "topology: {kind: star, num_hosts: 4, link: 1 Gbit/s}",
+            "topology",
+            11,
+            "the cluster does not name its GPU; give topology.gpu",
+        ),
         ("topology: {kind: star, num_hosts: 4, link: 10 Gb/s, gpu: k80}", "topology.link", 44, "write Gbit/s or GB/s"),
         (
             "topology: {kind: star, num_hosts: 4, link: 1 B/s, hop: 3, gpu: k80}",
@@ -227,7 +232,7 @@ def needed(batch: int) -> str:
             "no compression is called 'fp8' (known: fp16, int8, none, one-bit, top-k)",
         ),
         ("compression: 3", "compression", 14, "expected a map of 'key: value' (got 3)"),
-        ("compression: {density: 0.1}", "compression.kind", 1, "this key is missing: which compression is meant"),
+        ("compression: {density: 0.1}", "compression.kind", 1, "this key is missing: the kind of compression"),
         ("compression: {kind: topk}", "compression.kind", 21, "did you mean 'top-k'?"),
         ("compression: {kind: fp16, density: 1}", "compression.density", 27, "there is no such key here (known: kind)"),
         ("compression: {kind: top-k, density: 0}", "compression.density", 37, "expected a number above 0 (got 0)"),
@@ -281,7 +286,12 @@ def needed(batch: int) -> str:
             39,
             "a list of at least 1 (got an empty list)",
         ),
-        ("stragglers: [{kind: gamma, cv: 1, of: [4]}]", "stragglers.0.of", 39, "there is no 4 among 4 GPUs"),
+        (
+            "stragglers: [{kind: gamma, cv: 1, of: [4]}]",
+            "stragglers.0.of",
+            39,
+            "the job has 4 GPUs, with ranks 0 to 3 (got 4)",
+        ),
         ("stragglers: [{kind: gamma, cv: 1, of: {hosts: [9]}}]", "stragglers.0.of.hosts", 47, "the job is on 4 hosts"),
         ("stragglers: [{kind: gamma, cv: 1, of: {host: [1]}}]", "stragglers.0.of.host", 40, "did you mean 'hosts'?"),
         ("stragglers: [{kind: lognormal}]", "stragglers.0", 14, "a lognormal needs one of 'cv' and 'sigma'"),
@@ -305,10 +315,10 @@ def needed(batch: int) -> str:
         ),
         ("stragglers: [{kind: gamma, cv: -0.1}]", "stragglers.0.cv", 32, "expected a number above 0 (got -0.1)"),
         ("stragglers: [{kind: trace, file: gone.csv}]", "stragglers.0.file", 34, "'gone.csv' cannot be read: No such"),
-        ("epochs: 3", "epochs", 9, "Give dataset_size as well"),
+        ("epochs: 3", "epochs", 9, "(got epochs: 3); give dataset_size"),
         ("epochs: 0\ndataset_size: 10", "epochs", 9, "expected a number above 0 (got 0)"),
-        ("baseline: {hours: 3, source: x}", "baseline.hours", 19, "where epochs and dataset_size say how long"),
-        ("baseline: {samples_per_s: 3}", "baseline.source", 1, "this key is missing: where the figure stands"),
+        ("baseline: {hours: 3, source: x}", "baseline.hours", 19, "give epochs and dataset_size"),
+        ("baseline: {samples_per_s: 3}", "baseline.source", 1, "this key is missing: source of the figure"),
         ("baseline: {source: x}", "baseline", 11, "expected one of hours, samples_per_s (got none of them)"),
         ("published: [{num_gpus: 2, source: x}]", "published.0", 13, "(got none of them)"),
         ("published: [{num_gpus: 2, hours: 2, speedup: 2, source: x}]", "published.0", 13, "(got hours and speedup)"),
@@ -320,12 +330,12 @@ def needed(batch: int) -> str:
     ],
 )
 def test_one_mistake_gives_one_message_at_its_place(
-    told: Told, added: str, key: str | None, column: int, words: str
+    check_mistake: CheckMistake, added: str, key: str | None, column: int, words: str
 ) -> None:
-    told(added, key, column, words)
+    check_mistake(added, key, column, words)
 
 
-def test_a_trace_with_text_in_it_is_told_with_its_own_lines_and_the_scenarios(
+def test_a_trace_with_text_is_reported_with_its_lines_and_that_of_the_scenario(
     mistakes: Mistakes, tmp_path: Path
 ) -> None:
     (tmp_path / "measured.csv").write_text('rank,seconds\n0,0.1\n"0, slow", slow\n0,0.2\n7\n0,-1\n')
@@ -342,11 +352,11 @@ def test_a_trace_with_text_in_it_is_told_with_its_own_lines_and_the_scenarios(
 @pytest.mark.parametrize(
     ("knobs", "key", "column", "words"),
     [
-        ("", "stragglers.0.file", 34, "which column has the times? Give 'column' (there are rank, seconds)"),
-        (", column: secs", "stragglers.0.column", 56, "there is no column 'secs' (there are rank, seconds)"),
+        ("", "stragglers.0.file", 34, "the trace has several columns; give 'column', one of rank, seconds"),
+        (", column: secs", "stragglers.0.column", 56, "the trace has no column 'secs' (known: rank, seconds)"),
     ],
 )
-def test_a_column_that_a_trace_has_not_is_told_with_the_line_of_its_names_and_that_of_the_scenario(
+def test_a_missing_column_of_a_trace_is_reported_with_the_header_line_and_that_of_the_scenario(
     mistakes: Mistakes, tmp_path: Path, knobs: str, key: str, column: int, words: str
 ) -> None:
     (tmp_path / "measured.csv").write_text("# ours\nrank,seconds\n0,0.1\n")
@@ -356,14 +366,14 @@ def test_a_column_that_a_trace_has_not_is_told_with_the_line_of_its_names_and_th
     assert mistake.message.endswith(f"small.yaml:7:{column} names: {key})")
 
 
-def test_a_trace_of_one_job_is_told_with_the_line_of_that_job(mistakes: Mistakes, tmp_path: Path) -> None:
+def test_a_trace_of_one_job_is_reported_with_the_line_of_that_job(mistakes: Mistakes, tmp_path: Path) -> None:
     (tmp_path / "measured.csv").write_text("seconds\nslow\n")
     (mistake,) = mistakes("jobs: [{}, {stragglers: [{kind: trace, file: measured.csv}]}]")
     assert (mistake.line, mistake.column, mistake.got) == (2, 1, "slow")
     assert mistake.message.endswith("small.yaml:7:46 names: jobs.1.stragglers.0.file)")
 
 
-def test_what_does_not_fit_is_told_before_anything_runs_and_let_pass_where_that_is_said(load: Load) -> None:
+def test_a_model_that_does_not_fit_is_refused_before_the_run_unless_memory_check_is_false(load: Load) -> None:
     with pytest.raises(InputError, match="use a smaller batch per GPU") as error:
         load("batch: {per_gpu: 8000}")
     written = re.search(r"this needs ([\d.]+) GB: (.*?);", str(error.value))
@@ -373,7 +383,7 @@ def test_what_does_not_fit_is_told_before_anything_runs_and_let_pass_where_that_
     assert load("batch: {per_gpu: 8000}\nmemory_check: false").points()
 
 
-def test_a_sweep_tells_each_size_that_does_not_fit_once(mistakes: Mistakes) -> None:
+def test_a_sweep_reports_each_size_that_does_not_fit_once(mistakes: Mistakes) -> None:
     found = mistakes("batch: {per_gpu: [8, 8000, 9000]}\nnum_gpus: [2, 4]")
     assert [(each.key, each.column, each.got) for each in found] == [
         ("batch.per_gpu", 22, needed(8000)),
@@ -381,7 +391,7 @@ def test_a_sweep_tells_each_size_that_does_not_fit_once(mistakes: Mistakes) -> N
     ]
 
 
-def test_every_mistake_comes_at_once_in_the_order_of_the_file(mistakes: Mistakes) -> None:
+def test_all_mistakes_are_reported_together_in_the_order_of_the_file(mistakes: Mistakes) -> None:
     found = mistakes(
         "num_gpus: x\nseed: -1\ntopology: {kind: star, num_hosts: 0, link: 3, lnik: 1}\n"
         "strategy: {kind: rung}\nbogus: 1\nseed: 5"
@@ -399,7 +409,7 @@ def test_every_mistake_comes_at_once_in_the_order_of_the_file(mistakes: Mistakes
     assert [mistake.line for mistake in found] == sorted(mistake.line or 0 for mistake in found)
 
 
-def test_got_and_allowed_stand_apart_from_the_message(mistakes: Mistakes) -> None:
+def test_got_and_allowed_are_separate_fields(mistakes: Mistakes) -> None:
     (mistake,) = mistakes("strategy: {kind: all-reduce, algorithm: rng}")
     assert mistake.got == "rng"
     assert mistake.allowed is not None
@@ -408,7 +418,7 @@ def test_got_and_allowed_stand_apart_from_the_message(mistakes: Mistakes) -> Non
     assert (mistake.got, mistake.allowed) == ("0", "a number of at least 1")
 
 
-def test_a_mapping_has_no_lines_and_still_names_the_key() -> None:
+def test_a_mistake_in_a_mapping_has_no_line_but_a_key() -> None:
     with pytest.raises(InputError) as caught:
         load_scenario({"model": "alexnet", "num_gpus": "x", "batch": {"per_gpu": 0}})
     assert [(mistake.key, mistake.line) for mistake in caught.value.mistakes] == [
@@ -428,7 +438,7 @@ def test_a_mapping_has_no_lines_and_still_names_the_key() -> None:
         ({1, 2}, "(got set)"),
     ],
 )
-def test_a_mapping_holds_only_what_a_file_could(load: Load, value: object, words: str) -> None:
+def test_a_mapping_may_have_only_values_of_a_file(load: Load, value: object, words: str) -> None:
     with pytest.raises(InputError) as caught:
         load_scenario(load().raw | {"num_gpus": value})
     assert words in caught.value.mistakes[0].message
@@ -458,14 +468,14 @@ def test_a_whole_number_may_be_written_with_an_exponent(load: Load) -> None:
     assert isinstance(scenario.dataset_size, int)
 
 
-def test_batches_follow_from_each_other(load: Load) -> None:
+def test_global_and_per_gpu_batches_follow_from_each_other(load: Load) -> None:
     (point,) = (point for _, point in load("batch: {global: 64}").points())
     assert (point.per_gpu_batch, point.global_batch) == (16, 64)
     (point,) = (point for _, point in load("batch: {per_gpu: 8}").points())
     assert (point.per_gpu_batch, point.global_batch) == (8, 32)
 
 
-def test_published_figures_say_their_metric(load: Load) -> None:
+def test_published_figures_have_a_metric(load: Load) -> None:
     (figure,) = load("published: [{num_gpus: 4, efficiency: 0.5, source: x, note: y}]").published
     assert (figure.metric, figure.value) == ("efficiency", 0.5)
 
@@ -476,7 +486,7 @@ def test_equal_clusters_are_built_once(load: Load) -> None:
 
 
 def test_no_mistake_hides_another(tmp_path):
-    """Wrong names, sizes and knobs are all told, whichever room finds them."""
+    """Wrong names, sizes and options are all reported, whichever package finds them."""
     path = tmp_path / "wrong.yaml"
     path.write_text(
         "model: alexnte\nnum_gpus: 99\nbatch: {per_gpu: 4}\nepochs: 3\n"
@@ -485,11 +495,11 @@ def test_no_mistake_hides_another(tmp_path):
     )
     with pytest.raises(InputError) as error:
         load_scenario(path)
-    told = {mistake.key for mistake in error.value.mistakes}
-    assert told == {"model", "num_gpus", "epochs", "transport", "strategy.algorithm"}
+    keys = {mistake.key for mistake in error.value.mistakes}
+    assert keys == {"model", "num_gpus", "epochs", "transport", "strategy.algorithm"}
 
 
-def test_a_cluster_that_nobody_knows_hides_no_mistake(tmp_path):
+def test_an_unknown_cluster_hides_no_mistake(tmp_path):
     path = tmp_path / "wrong.yaml"
     path.write_text("model: alexnte\nnum_gpus: 8\nbatch: {per_gpu: 4}\ntopology: titn\nstrategy: {kind: alreduce}\n")
     with pytest.raises(InputError) as error:

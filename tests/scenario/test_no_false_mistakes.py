@@ -1,4 +1,4 @@
-"""What cannot be judged beside a mistake is not: a key whose layout or cluster is wrong adds no false second error."""
+"""A wrong layout or cluster adds no false second mistake to keys that depend on it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNKNOWN_HOST = "topology: {kind: star, num_hosts: 8, link: 10 Gbit/s, host: {tem
         ),
     ],
 )
-def test_a_batch_is_not_judged_beside_a_layout_that_is_wrong(overrides: list[str], key: str, words: str) -> None:
+def test_a_batch_is_not_checked_with_a_wrong_layout(overrides: list[str], key: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         load_scenario("long-context", overrides)
     (mistake,) = caught.value.mistakes
@@ -41,12 +41,12 @@ def test_a_batch_is_not_judged_beside_a_layout_that_is_wrong(overrides: list[str
 
 
 @pytest.mark.parametrize("layout", ["{tensor: 2, pipelin: 1}", "{tensor: 3}"])
-def test_who_meets_is_not_judged_beside_a_layout_that_is_wrong(mistakes: Mistakes, layout: str) -> None:
+def test_workers_are_not_checked_with_a_wrong_layout(mistakes: Mistakes, layout: str) -> None:
     (mistake,) = mistakes(f"strategy: {{kind: backup, backups: 4}}\nparallelism: {layout}")
     assert str(mistake.key).startswith("parallelism.")
 
 
-def test_who_meets_is_judged_by_a_layout_that_is_right(mistakes: Mistakes) -> None:
+def test_workers_are_checked_with_a_valid_layout(mistakes: Mistakes) -> None:
     (mistake,) = mistakes("strategy: {kind: backup, backups: 2}\nparallelism: {tensor: 2}")
     assert mistake.key == "strategy.backups"
 
@@ -60,13 +60,13 @@ def test_who_meets_is_judged_by_a_layout_that_is_right(mistakes: Mistakes) -> No
         "failures: {gpu: {mtbf: 1000 h}, checkpoint: {host: 3}}",
     ],
 )
-def test_hosts_are_not_judged_where_their_template_is_unknown(mistakes: Mistakes, added: str) -> None:
+def test_hosts_are_not_checked_with_an_unknown_template(mistakes: Mistakes, added: str) -> None:
     (mistake,) = mistakes(f"num_gpus: 1\n{UNKNOWN_HOST}\n{added}")
     assert mistake.key == "topology.host"
     assert "did you mean 'dgx-h100'?" in mistake.message
 
 
-def test_what_has_nothing_to_do_with_the_wrong_key_is_told_beside_it(mistakes: Mistakes) -> None:
+def test_mistakes_that_do_not_depend_on_a_wrong_key_are_reported_too(mistakes: Mistakes) -> None:
     beside = "model: alexnte\nnum_gpus: 0\ntransport: ncl"
     assert {each.key for each in mistakes(f"{beside}\ntopology: titn")} == {
         "model",
@@ -78,6 +78,6 @@ def test_what_has_nothing_to_do_with_the_wrong_key_is_told_beside_it(mistakes: M
     assert {each.key for each in wrong} == {"model", "num_gpus", "transport", "parallelism.tensr"}
 
 
-def test_a_profile_that_cannot_be_read_is_no_mistake_of_the_model(mistakes: Mistakes) -> None:
+def test_an_unreadable_profile_is_not_a_mistake_of_the_model(mistakes: Mistakes) -> None:
     (mistake,) = mistakes("num_gpus: 4\nparallelism: {tensor: 4}\ncompute: {profile: gone.json}")
     assert mistake.key == "compute.profile"

@@ -1,4 +1,4 @@
-"""`--set` changes any value, makes maps on the way, and tells its own mistakes."""
+"""`--set` changes any value, creates missing maps, and reports its own mistakes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def test_null_leaves_a_key_out(load: Load) -> None:
     assert scenario.baseline is None
 
 
-def test_another_kind_drops_the_knobs_of_the_file_and_keeps_those_set(load: Load) -> None:
+def test_another_kind_drops_the_options_of_the_file_and_keeps_those_set(load: Load) -> None:
     scenario = load(overrides=("strategy.buckets=layer", "strategy.kind=server", "strategy.servers.num=2"))
     assert scenario.raw["strategy"] == {"kind": "server", "buckets": "layer", "servers": {"num": 2}}
 
 
-def test_the_same_kind_keeps_its_knobs(load: Load) -> None:
+def test_the_same_kind_keeps_its_options(load: Load) -> None:
     assert load(overrides=("strategy.kind=all-reduce",)).raw["strategy"]["algorithm"] == "ring"
 
 
-def test_an_alternative_takes_the_place_of_the_other(load: Load) -> None:
+def test_an_alternative_replaces_the_other(load: Load) -> None:
     assert load(overrides=("batch.global=64",)).raw["batch"] == {"global": 64}
 
 
@@ -66,13 +66,17 @@ def test_a_named_cluster_can_be_changed(load: Load) -> None:
         ("num_gpus", None, "expected KEY=VALUE, such as 'strategy.kind=server' (got 'num_gpus')"),
         ("=3", None, "expected KEY=VALUE"),
         ("a..b=3", None, "expected KEY=VALUE"),
-        ("seed=", "seed", "no value"),
+        ("seed=", "seed", "the value is missing"),
         ("seed=[1", "seed", "a '[' that is never closed"),
         ("seed=\t{", "seed", "a tab"),
         ("seed=.inf", "seed", "a number must be finite"),
-        ("seed.x=1", "seed.x", "'seed' is 3 and holds no keys; set 'seed' itself"),
-        ("stragglers.x=1", "stragglers.x", "'stragglers' is a list of 1; name an element by its number (got 'x')"),
-        ("stragglers.7.cv=1", "stragglers.7.cv", "name an element by its number (got '7')"),
+        ("seed.x=1", "seed.x", "'seed' is 3 and has no keys; set 'seed' itself"),
+        (
+            "stragglers.x=1",
+            "stragglers.x",
+            "a list of 1; name an element by its number, 0 to 0 (got 'x')",
+        ),
+        ("stragglers.7.cv=1", "stragglers.7.cv", "name an element by its number, 0 to 0 (got '7')"),
         ("sede=3", "sede", "did you mean 'seed'?"),
         ("num_gpus=x", "num_gpus", "expected a whole number (got 'x')"),
         ("topology=titn", "topology", "did you mean 'titan'?"),

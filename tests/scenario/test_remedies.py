@@ -1,4 +1,4 @@
-"""What does not fit is told with what would: less kept, more shared out, or a plan."""
+"""A layout that does not fit is reported with a change that fits, or with the plan command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCENARIO: dict[str, Any] = {
 }
 
 
-def told(**changes: Any) -> str:
+def message_of(**changes: Any) -> str:
     with pytest.raises(InputError) as caught:
         load_scenario({**SCENARIO, **changes}).points()
     return str(caught.value)
@@ -51,28 +51,28 @@ def told(**changes: Any) -> str:
         ),
     ],
 )
-def test_the_change_that_is_told_makes_it_fit(model: str, layout: dict[str, Any], with_it: dict[str, Any]) -> None:
+def test_the_reported_change_makes_it_fit(model: str, layout: dict[str, Any], with_it: dict[str, Any]) -> None:
     written = ", ".join(f"{key}: {'null' if value is None else value}" for key, value in with_it.items())
-    assert f"; it fits with parallelism {{{written}}}, which takes " in told(model=model, parallelism=layout)
+    assert f"; it fits with parallelism {{{written}}}, which takes " in message_of(model=model, parallelism=layout)
     point = load_scenario({**SCENARIO, "model": model, "parallelism": {**layout, **with_it}}).points()[0].point
     assert Setup(point).memory_warnings() == ()
 
 
-def test_what_is_told_is_quicker_than_all_that_could_be_done(tmp_path: Path) -> None:
-    """Collectives hold no multiprocessors here: what is told gathers its weights for each micro-batch anew."""
+def test_the_reported_change_is_faster_than_all_changes_together(tmp_path: Path) -> None:
+    """Collectives hold no multiprocessors here: the reported change gathers its weights again for each micro-batch."""
     layouts = ({"sharding": "zero-3", "micro_batches": 8}, {"sharding": "zero-3", "recompute": "full"})
     asked = {**SCENARIO, "model": "gpt2-xl", "num_iterations": 1, "transport": sheet(tmp_path, 0)}
     scenarios = [{**asked, "parallelism": layout} for layout in layouts]
-    told_s, most_s = (simulate(load_scenario(scenario)).iteration_s for scenario in scenarios)
-    assert told_s < 0.85 * most_s
+    reported_s, most_s = (simulate(load_scenario(scenario)).iteration_s for scenario in scenarios)
+    assert reported_s < 0.85 * most_s
 
 
-def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> None:
-    message = told(model="megatron-175b", parallelism={"tensor": 8})
+def test_if_no_change_fits_the_best_one_and_the_plan_command_are_reported() -> None:
+    message = message_of(model="megatron-175b", parallelism={"tensor": 8})
     least = "{recompute: full, micro_batches: 64, offload: optimizer+activations}"
     assert f"; even parallelism {least} takes " in message
-    command = "`clustersim plan SCENARIO --gpus 8` goes through all layouts"
-    assert message.endswith(f"; {command} (of a sweep, with one point given by --set)")
+    command = "`clustersim plan SCENARIO --gpus 8` compares all layouts"
+    assert message.endswith(f"; {command} (for a sweep, select one point with --set)")
 
 
 @pytest.mark.parametrize(
@@ -84,45 +84,45 @@ def test_where_no_change_is_enough_the_least_is_told_and_who_looks_further() -> 
         {"parallelism": {"tensor": 4}, "num_gpus": 4, "jobs": [{"name": "one"}, {"name": "two"}]},
     ],
 )
-def test_what_a_plan_would_refuse_is_not_told_of_plans(changes: dict[str, Any]) -> None:
-    message = told(model="megatron-175b", **changes)
+def test_points_that_a_plan_refuses_get_no_hint_of_a_plan(changes: dict[str, Any]) -> None:
+    message = message_of(model="megatron-175b", **changes)
     assert "memory_check: false" in message
     assert "clustersim plan" not in message
     with pytest.raises(InputError, match=r"\ba plan "):
         plan({**SCENARIO, "model": "megatron-175b", **changes}, [changes.get("num_gpus", 8)])
 
 
-def test_copies_that_do_not_fit_are_told_of_smaller_micro_batches_and_of_plans() -> None:
-    message = told(batch={"per_gpu": 64})
-    assert "`clustersim plan` finds how to lay it over several GPUs so that it fits" in message
+def test_copies_that_do_not_fit_get_a_hint_of_smaller_micro_batches_and_plans() -> None:
+    message = message_of(batch={"per_gpu": 64})
+    assert "`clustersim plan` finds how to split it over several GPUs so that it fits" in message
     assert "; it fits with parallelism {sharding: zero-2, micro_batches: 16}, which takes " in message
     with_it = {"sharding": "zero-2", "micro_batches": 16}
     load_scenario({**SCENARIO, "batch": {"per_gpu": 64}, "parallelism": with_it}).points()
-    served = told(batch={"per_gpu": 64}, strategy={"kind": "server", "servers": {"on": "workers"}})
+    served = message_of(batch={"per_gpu": 64}, strategy={"kind": "server", "servers": {"on": "workers"}})
     assert "clustersim plan" not in served
 
 
-def test_who_repeats_attention_is_told_to_repeat_more() -> None:
-    message = told(model="megatron-175b", parallelism={"tensor": 8, "recompute": "attention"})
+def test_recomputed_attention_gets_a_hint_of_full_recomputation() -> None:
+    message = message_of(model="megatron-175b", parallelism={"tensor": 8, "recompute": "attention"})
     assert "even parallelism {recompute: full, micro_batches: 64, offload: optimizer+activations} takes " in message
 
 
-def test_a_change_that_does_not_go_with_the_strategy_is_not_told() -> None:
+def test_a_change_that_the_strategy_does_not_allow_is_not_reported() -> None:
     gossip = {"kind": "gossip", "asynchronous": True}
-    assert "it fits with" not in told(batch={"per_gpu": 64}, strategy=gossip)
+    assert "it fits with" not in message_of(batch={"per_gpu": 64}, strategy=gossip)
 
 
-def test_a_copy_that_fits_without_the_state_of_its_optimizer_is_told_of_offload() -> None:
+def test_a_copy_that_fits_without_optimizer_state_gets_a_hint_of_offload() -> None:
     alone = {"num_gpus": 1, "batch": {"global": 1}, "model": "megatron-1.2b"}
-    assert "; it fits with parallelism {offload: optimizer}, which takes " in told(**alone)
+    assert "; it fits with parallelism {offload: optimizer}, which takes " in message_of(**alone)
     point = load_scenario({**SCENARIO, **alone, "parallelism": {"offload": "optimizer"}}).points()[0].point
     assert Setup(point).memory_warnings() == ()
     served = {"kind": "server", "servers": {"on": "workers"}}
-    assert "it fits with" not in told(**alone, strategy=served)
+    assert "it fits with" not in message_of(**alone, strategy=served)
 
 
-def test_experts_that_do_not_fit_are_told_of_sharding_before_offload() -> None:
+def test_experts_that_do_not_fit_get_a_hint_of_sharding_before_offload() -> None:
     topology = {"kind": "star", "num_hosts": 2, "host": "dgx-h100", "link": "infiniband-ndr"}
     changes: dict[str, Any] = {"model": "mixtral-8x7b", "num_gpus": 16, "batch": {"global": 16}, "topology": topology}
-    message = told(**changes, precision="amp-bf16", parallelism={"expert": 8})
+    message = message_of(**changes, precision="amp-bf16", parallelism={"expert": 8})
     assert "; it fits with parallelism {sharding: zero-2, recompute: selective}, which takes " in message

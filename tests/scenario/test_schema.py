@@ -41,7 +41,7 @@ def test_old_editors_can_read_the_schema(schema: dict[str, Any]) -> None:
     assert "prefixItems" not in json.dumps(schema)
 
 
-def test_every_reference_leads_somewhere(schema: dict[str, Any]) -> None:
+def test_every_reference_has_a_target(schema: dict[str, Any]) -> None:
     text = json.dumps(schema)
     names = {part.split('"')[0] for part in text.split('"#/$defs/')[1:]}
     assert names <= set(schema["$defs"])
@@ -81,7 +81,7 @@ def test_check_jsonschema_agrees_on_shipped_scenarios(tmp_path: Path, schema: di
         "stragglers: [{kind: gamma, cv: [0.1, 0.2], of: [0]}, {kind: constant, factor: 2, of: {hosts: [1]}}]",
     ],
 )
-def test_what_loads_fits(varied: Callable[[str], str], schema: dict[str, Any], added: str) -> None:
+def test_what_loads_is_valid_in_the_schema(varied: Callable[[str], str], schema: dict[str, Any], added: str) -> None:
     assert accepts(schema, varied(added))
 
 
@@ -101,7 +101,9 @@ def test_what_loads_fits(varied: Callable[[str], str], schema: dict[str, Any], a
         "memory_check: maybe",
     ],
 )
-def test_what_is_refused_does_not_fit(varied: Callable[[str], str], schema: dict[str, Any], added: str) -> None:
+def test_what_is_refused_is_invalid_in_the_schema(
+    varied: Callable[[str], str], schema: dict[str, Any], added: str
+) -> None:
     assert not accepts(schema, varied(added))
 
 

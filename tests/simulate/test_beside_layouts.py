@@ -370,18 +370,28 @@ def test_gossip_of_copies_played_as_one_is_that_of_each() -> None:
 @pytest.mark.parametrize(
     ("layout", "added", "key", "words"),
     [
-        ({"sharding": "zero-1"}, {"compression": "fp16"}, "sharding", "with zero-1 copies add up gradients in shares"),
+        ({"sharding": "zero-1"}, {"compression": "fp16"}, "sharding", "with zero-1 gradients are reduce-scattered"),
         (
             {"pipeline": 2, "schedule": "pipedream"},
             {"compression": "fp16"},
             "schedule",
             "the gradients of every micro-batch",
         ),
-        ({"pipeline": 2}, {"strategy": {"kind": "hierarchical"}}, "pipeline", "workers of one host meet before all"),
-        ({"pipeline": 2}, {"strategy": {"kind": "gossip", "asynchronous": True}}, "pipeline", "with whoever is free"),
-        ({"pipeline": 2}, {"stragglers": {"kind": "lognormal", "cv": 0.1, "per": "layer"}}, "pipeline", "whole layers"),
+        ({"pipeline": 2}, {"strategy": {"kind": "hierarchical"}}, "pipeline", "between the workers of a host"),
+        ({"pipeline": 2}, {"strategy": {"kind": "gossip", "asynchronous": True}}, "pipeline", "with any free one"),
+        (
+            {"pipeline": 2},
+            {"stragglers": {"kind": "lognormal", "cv": 0.1, "per": "layer"}},
+            "pipeline",
+            "the whole model",
+        ),
         ({"pipeline": 2}, {"strategy": {"kind": "all-reduce", "buckets": "tensor"}}, "pipeline", "single tensors"),
-        ({"kind": "local-fields"}, {"input": {"decode": "9 samples/s"}}, "kind", "which GPU of a copy reads"),
+        (
+            {"kind": "local-fields"},
+            {"input": {"decode": "9 samples/s"}},
+            "kind",
+            "reading parts of samples",
+        ),
     ],
 )
 def test_what_does_not_go_beside_a_layout_is_told(layout, added, key: str, words: str) -> None:
@@ -392,7 +402,7 @@ def test_what_does_not_go_beside_a_layout_is_told(layout, added, key: str, words
 
 
 def test_gpus_that_share_tokens_stay_in_step() -> None:
-    with pytest.raises(InputError, match="which keeps them in step") as told:
+    with pytest.raises(InputError, match="so they must be synchronous") as told:
         clustersim.simulate(language({"context": 2}, strategy={"kind": "async"}))
     assert told.value.mistakes[0].key == "parallelism.context"
 
@@ -404,7 +414,7 @@ def test_a_worker_is_a_copy_and_not_a_gpu() -> None:
 
 
 def test_experts_are_not_compressed() -> None:
-    with pytest.raises(InputError, match="gradients of experts are added up") as told:
+    with pytest.raises(InputError, match="gradients of experts are added in an exchange of their own") as told:
         clustersim.simulate(
             scenario(model="mixtral-8x7b", parallelism={"expert": 4}, compression="fp16", memory_check=False)
         )

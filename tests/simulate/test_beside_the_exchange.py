@@ -184,6 +184,6 @@ def test_collectives_of_other_libraries_slow_nobody(model):
 
 
 def test_a_gpu_must_keep_a_multiprocessor(model, tmp_path):
-    with pytest.raises(InputError, match=r"hold 108 multiprocessors.*a100 has 108: none is left") as raised:
+    with pytest.raises(InputError, match=r"occupy 108 multiprocessors.*a100 has 108: none is left") as raised:
         run(scenario(model, transport=sheet(tmp_path, 108)))
     assert raised.value.mistakes[0].key == "transport"

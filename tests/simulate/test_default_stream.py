@@ -52,7 +52,7 @@ def test_it_is_of_a_tree_behind_backward(other: dict[str, Any]) -> None:
 
 
 def test_layers_are_whole() -> None:
-    with pytest.raises(InputError, match="copies that hold parents up are simulated where each GPU has whole layers"):
+    with pytest.raises(InputError, match="copies in the default stream are simulated only if each GPU has the whole"):
         load_scenario(scenario("default", parallelism={"pipeline": 2, "micro_batches": 2}))
 
 

@@ -181,9 +181,9 @@ def test_the_bound_holds(equal: str, layout: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        ({"sharding": "none"}, "copies have them whole"),
-        ({"sharding": "zero-3"}, "zero-3 gathers the weights of a block as it is needed"),
-        ({"offload": "optimizer"}, "what a host has updated is gathered as it comes back"),
+        ({"sharding": "none"}, "without sharding there is none"),
+        ({"sharding": "zero-3"}, "zero-3 gathers each block before it is used"),
+        ({"offload": "optimizer"}, "weights are gathered after the iteration"),
         ({"kind": "one-weird-trick", "sharding": "none"}, "leave gather_overlap out"),
     ],
 )

@@ -57,10 +57,10 @@ def test_its_shortcuts_are_those_of_the_exact_run(overlap: bool, layout: dict[st
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        ({"sharding": "zero-1"}, "copies that share gradients out"),
-        ({"sharding": "zero-3"}, "copies that share gradients out"),
-        ({"gather_overlap": True}, "gather_overlap gathers weights behind an update"),
-        ({"offload": "optimizer"}, "offload of the optimizer gathers weights behind an update"),
+        ({"sharding": "zero-1"}, "which shards gradients"),
+        ({"sharding": "zero-3"}, "which shards gradients"),
+        ({"gather_overlap": True}, "gather_overlap gathers weights after an update"),
+        ({"offload": "optimizer"}, "offload of the optimizer gathers weights after an update"),
     ],
 )
 def test_where_no_pass_frees_weights_it_is_refused(layout: dict[str, Any], message: str) -> None:

@@ -158,7 +158,7 @@ def test_servers_on_hosts_of_their_own_share_none_with_another_job(scenario):
     small = {**scenario, "num_gpus": 2, "strategy": strategy}
     run = clustersim.simulate({**small, "jobs": 2})
     assert [job.slowdown for job in run.jobs] == pytest.approx([1, 1], rel=1e-9)
-    with pytest.raises(InputError, match=r"2 servers on hosts of their own need .* has 1 left"):
+    with pytest.raises(InputError, match=r"2 servers on own hosts need .* has 1 left"):
         clustersim.simulate({**small, "jobs": [{"num_gpus": 3}, {}]})
 
 

@@ -78,5 +78,5 @@ def test_an_all_reduce_holds_something() -> None:
 
 @pytest.mark.parametrize("layout", [{"sharding": "zero-1"}, {"sharding_over": None}])
 def test_there_must_be_shares_of_blocks_and_groups(layout: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="joined_sums is how groups that share gradients out"):
+    with pytest.raises(InputError, match="joined_sums sets the all-reduces between groups"):
         Setup(load_scenario(scenario(**layout, joined_sums="1 MB")).points()[0].point)

@@ -391,7 +391,7 @@ def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key:
 
 
 def test_one_weird_trick_is_for_workers_in_step() -> None:
-    with pytest.raises(InputError, match="keep them in step") as told:
+    with pytest.raises(InputError, match="one-weird-trick is synchronous") as told:
         clustersim.simulate({**trick("in-shares"), "strategy": {"kind": "gossip"}})
     assert told.value.mistakes[0].key == "parallelism.kind"
 

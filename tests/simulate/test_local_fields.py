@@ -146,7 +146,7 @@ def test_a_network_that_fits_no_gpu_fits_its_tiles() -> None:
         ({"tensor": 2}, {}, "parallelism.tensor", "determines the layout over all GPUs"),
         ({"scheme": "gathered"}, {}, "parallelism.scheme", "is for kind: one-weird-trick"),
         ({"kind": "grid", "tiles": [2, 2]}, {}, "parallelism.tiles", "is for kind: local-fields"),
-        ({}, {"strategy": {"kind": "local", "steps": 2}}, "parallelism.kind", "tiles that exchange their borders"),
+        ({}, {"strategy": {"kind": "local", "steps": 2}}, "parallelism.kind", "borders that tiles exchange"),
         ({}, {"model": "gpt2-small"}, "parallelism.kind", "cannot be divided into tiles"),
         ({"data": 3}, {"num_gpus": 9}, "parallelism.micro_batches", "does not divide over 3 replicas"),
     ],

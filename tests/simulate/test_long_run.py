@@ -151,10 +151,10 @@ def test_another_strategy_meets_the_same_failures(scenario: dict[str, Any]) -> N
 
 
 def test_failures_so_frequent_that_nothing_ends_are_told(scenario: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"the training does not end: something fails every 15\.0 s"):
+    with pytest.raises(InputError, match=r"the training does not end: there is a failure every 15\.0 s"):
         failing(scenario, gpu={"mtbf": "1 min"})
 
 
 def test_checkpoints_to_a_host_that_is_not_there_are_refused(scenario: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"has 4 hosts, numbered from 0 \(got 4\)"):
+    with pytest.raises(InputError, match=r"has 4 hosts, numbered 0 to 3 \(got 4\)"):
         failing(scenario, {"host": 4})

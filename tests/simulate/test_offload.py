@@ -256,13 +256,13 @@ def test_copies_and_the_update_on_the_host_are_in_the_timeline_and_in_the_progra
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"parallelism": {"offload": "optimizer", "pipeline": 2, "schedule": "pipedream"}}, "stashes the weights"),
+        ({"parallelism": {"offload": "optimizer", "pipeline": 2, "schedule": "pipedream"}}, "keeps the weights"),
         (
             {"parallelism": {"offload": "activations", "pipeline": 2, "schedule": "zero-bubble", "micro_batches": 4}},
-            "goes backward through a layer twice",
+            "splits the backward pass of a layer in two",
         ),
-        ({"strategy": {"kind": "server"}}, "an all-reduce makes (got strategy server)"),
-        ({"compression": "fp16"}, "nobody makes them fp16"),
+        ({"strategy": {"kind": "server"}}, "from an all-reduce (got strategy server)"),
+        ({"compression": "fp16"}, "they are not compressed (got fp16)"),
         ({"parallelism": {"kind": "one-weird-trick", "offload": "optimizer"}}, "leave offload out"),
         (
             {
@@ -318,7 +318,7 @@ def test_what_four_gpus_offload_has_to_fit_into_the_memory_of_their_host(
         f"The memory of a host holds {format_size(held)} of what its GPUs offload; it has {format_size(held)}."
     ]
     topology["host"]["memory"] = f"{held * 0.99} B"
-    with pytest.raises(InputError, match="there; let copies share it out") as caught:
+    with pytest.raises(InputError, match="shard it over the copies") as caught:
         load_scenario(away).points()
     assert caught.value.mistakes[0].key == "parallelism.offload"
     assert load_scenario({**away, "memory_check": False}).points()
@@ -330,7 +330,7 @@ def test_what_jobs_offload_has_to_fit_into_the_memory_of_a_host_together(model: 
     topology["host"]["memory"] = f"{held * 1.99} B"
     away = {**scenario(model, topology, offload="optimizer"), "memory_check": True}
     assert load_scenario(away).points()
-    with pytest.raises(InputError, match="what the jobs on it offload takes 960 MB there; take fewer jobs") as caught:
+    with pytest.raises(InputError, match="its jobs offload 960 MB to it; take fewer jobs") as caught:
         load_scenario(away | {"jobs": 2}).points()
     assert [(each.key, each.got) for each in caught.value.mistakes] == [("jobs", format_size(2 * held))]
     assert load_scenario(away | {"jobs": 2, "topology": {**topology, "num_hosts": 2}, "placement": "spread"}).points()

@@ -212,5 +212,5 @@ def test_weights_are_used_on_one_gpu_or_on_all_of_a_copy(tmp_path: Path) -> None
 
 
 def test_paths_keep_their_gpus_in_step() -> None:
-    with pytest.raises(InputError, match="paths that join again keep them in step"):
+    with pytest.raises(InputError, match="paths is synchronous: paths that join"):
         clustersim.simulate(scenario("googlenet", 2, strategy={"kind": "local", "steps": 2}))

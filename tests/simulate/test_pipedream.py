@@ -187,9 +187,9 @@ def refusal(asked: dict[str, Any]) -> InputError:
 @pytest.mark.parametrize(
     ("parallelism", "other", "told"),
     [
-        ({"sharding": "zero-1"}, {}, "parallelism.sharding: pipedream stashes several versions"),
+        ({"sharding": "zero-1"}, {}, "parallelism.sharding: pipedream keeps several versions"),
         ({"chunks": 2}, {}, "pipedream has one chunk of the model on each stage"),
-        ({}, {"strategy": {"kind": "server"}}, "parallelism.schedule: copies of a stage add up the gradients of every"),
+        ({}, {"strategy": {"kind": "server"}}, "parallelism.schedule: with pipedream the copies of a stage all-reduce"),
     ],
 )
 def test_what_goes_without_a_flush_is_refused(
@@ -207,7 +207,7 @@ def test_an_iteration_that_flows_into_the_next_is_no_trace(equal: str) -> None:
 
 
 def test_a_plan_compares_layouts_that_train_alike(equal: str) -> None:
-    with pytest.raises(InputError, match="leave pipedream out"):
+    with pytest.raises(InputError, match="compare its best with a run of pipedream"):
         plan(scenario(equal, 4, {}), [4])
 
 

@@ -106,5 +106,5 @@ def test_blocks_that_there_are_not_are_refused(layout: dict[str, Any], told: str
 
 
 def test_a_plan_compares_layouts_without_them() -> None:
-    with pytest.raises(InputError, match="a plan computes all blocks again, or none; leave recompute_blocks out"):
+    with pytest.raises(InputError, match="a plan recomputes all blocks, or none; leave recompute_blocks out"):
         plan(scenario(recompute="full", recompute_blocks=2), [4])

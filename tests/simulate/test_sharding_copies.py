@@ -99,5 +99,5 @@ def test_a_flat_tensor_of_gradients_is_made_where_weights_stay_too() -> None:
     ("sharding", "kind"), [("zero-1", "flat"), ("none", "flat"), ("zero-1", "parameters"), ("zero-2", "parameters")]
 )
 def test_copies_are_refused_where_nothing_is_shared_out_that_they_are_of(sharding: str, kind: str) -> None:
-    with pytest.raises(InputError, match=f"sharding_copies: {kind} is what is copied around what copies share out"):
+    with pytest.raises(InputError, match=f"sharding_copies: {kind} applies only with sharding: "):
         setup_of({"sharding": sharding, "sharding_copies": kind})

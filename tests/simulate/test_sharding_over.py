@@ -182,7 +182,7 @@ def test_the_copy_with_the_largest_tensor_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("layout", "key", "message"),
     [
-        ({"sharding_over": 4}, "sharding_over", "say with sharding what that is"),
+        ({"sharding_over": 4}, "sharding_over", "give sharding as well"),
         (
             {"sharding": "zero-3", "sharding_over": 3},
             "sharding_over",
@@ -190,7 +190,7 @@ def test_the_copy_with_the_largest_tensor_is_waited_for() -> None:
         ),
         ({"sharding": "zero-1", "sharding_over": 16}, "sharding_over", "the nearest size that works is 8"),
         ({"sharding": "zero-2", "sharding_by": "tensors"}, "sharding_by", "zero-2 cuts gradients into slices"),
-        ({"sharding_by": "tensors"}, "sharding_by", "copies have all of it"),
+        ({"sharding_by": "tensors"}, "sharding_by", "without sharding each has all"),
         ({"sharding": "zero-1", "sharding_over": 4, "offload": "optimizer"}, "sharding_over", "with offload"),
         ({"kind": "one-weird-trick", "sharding_over": 4}, "sharding_over", "leave sharding_over out"),
     ],

@@ -75,5 +75,5 @@ def test_a_model_that_shares_nothing_is_told_so():
 
 
 def test_a_layout_refuses_them():
-    with pytest.raises(InputError, match="shared weights that travel twice are simulated where each GPU has whole"):
+    with pytest.raises(InputError, match="shared weights sent twice are simulated only if each GPU has the whole"):
         load_scenario(asked(strategy={**RING, "shared_weights": "twice"}, parallelism={"tensor": 2}))

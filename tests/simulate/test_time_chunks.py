@@ -76,11 +76,14 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 chunks"),
-        (scenario(5, layout={"schedule": "1f1b"}), "parallelism.schedule: recurrent layers go backward from the end"),
+        (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 parts"),
+        (
+            scenario(5, layout={"schedule": "1f1b"}),
+            "parallelism.schedule: with time_chunks the backward pass",
+        ),
         (
             scenario(5, layout={"pipeline": 1, "stages": [8], "data": 2}),
-            "parallelism.time_chunks: 5 parts of each sequence follow each other",
+            "parallelism.time_chunks: time_chunks needs several pipeline stages",
         ),
         (
             scenario(5, model="vgg16", layout={"stages": None}),

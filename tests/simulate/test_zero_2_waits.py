@@ -85,5 +85,5 @@ def test_reduces_to_owners_are_the_same_the_exact_way() -> None:
 def test_who_shares_out_otherwise_has_no_buckets_to_reduce(other: dict[str, int]) -> None:
     layout = {"sharding": "zero-2", "gradient_kernels": "deepspeed-zero", **other}
     model = {"model": "mixtral-8x7b", "memory_check": False} if "expert" in other else {}
-    with pytest.raises(InputError, match=f"which with {next(iter(other))}: 2 it does not"):
+    with pytest.raises(InputError, match=f"with {next(iter(other))}: 2 they do not"):
         load_scenario(scenario("zero-2", parallelism=layout, **model)).points()

@@ -1,4 +1,4 @@
-"""Which links are in trouble, and when."""
+"""Which links are slow or down, and when."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ def outages(**knobs: Any) -> LinkOutages:
         ({"links": ["leaf->nic1"]}, [3, 9]),
     ],
 )
-def test_links_are_chosen_with_both_directions(of: Any, expected: list[int]) -> None:
-    assert np.flatnonzero(outages(of=of).chooses(TABLE)).tolist() == expected
+def test_links_are_selected_in_both_directions(of: Any, expected: list[int]) -> None:
+    assert np.flatnonzero(outages(of=of).selects(TABLE)).tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("of", "words"),
     [
         ({"kinds": ["pci"]}, "no kind of link in this cluster is called 'pci'; did you mean 'pcie'"),
-        ({"links": ["leaf->spin"]}, "no link of this cluster is called 'leaf->spin'; the nearest is 'leaf->spine'"),
-        ({"links": ["?"]}, "the nearest is 'gpu0->nic0'"),
-        ({"hosts": [2]}, "the job is on 2 hosts, numbered from 0 .got 2"),
+        ({"links": ["leaf->spin"]}, "no link of this cluster is called 'leaf->spin'; did you mean 'leaf->spine'"),
+        ({"links": ["?"]}, "did you mean 'gpu0->nic0'"),
+        ({"hosts": [2]}, "the job is on 2 hosts, numbered 0 to 1 .got 2"),
     ],
 )
 def test_links_that_do_not_exist_are_refused(of: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        outages(of=of).chooses(TABLE)
+        outages(of=of).selects(TABLE)
 
 
-def test_a_choice_of_no_link_is_refused() -> None:
+def test_a_selection_without_links_is_refused() -> None:
     lone = LinkTable(["gpu0"], ["nic0"], ["pcie"], np.array([0]), np.array([0]), [0])
     with pytest.raises(InputError, match="has no such link"):
-        outages().chooses(lone)
+        outages().selects(lone)
 
 
-def test_both_directions_of_a_cable_are_in_trouble_together_and_parallel_cables_are_not() -> None:
+def test_both_directions_of_a_cable_are_slow_together_and_parallel_cables_are_not() -> None:
     paces = link_paces([outages()], 1, TABLE)
     assert sorted(paces) == [1, 3, 4, 5, 7, 9, 10, 11]
     first, second = (list(islice(paces[link].changes(), 9)) for link in (4, 5))
@@ -72,7 +72,7 @@ def test_both_directions_of_a_cable_are_in_trouble_together_and_parallel_cables_
     assert first != second
 
 
-def test_another_cable_or_source_shifts_nobodys_trouble() -> None:
+def test_another_cable_or_straggler_changes_no_other_intervals() -> None:
     fewer = LinkTable(*(column[3:4] for column in TABLE[:5]), job_hosts=[3, 8])
     (alone,) = link_paces([outages()], 1, fewer).values()
     slow = LinkSlowDowns.model_validate(
@@ -82,7 +82,7 @@ def test_another_cable_or_source_shifts_nobodys_trouble() -> None:
     assert list(islice(alone.changes(), 9)) == list(islice(among.changes(), 9))
 
 
-def test_changes_come_in_the_order_of_time_with_the_product_of_all_trouble() -> None:
+def test_changes_are_in_order_of_time_with_the_product_of_all_speeds() -> None:
     out = outages(every=None, at=["2 s"], lasts="1 s", of={"hosts": [0]})
     slow = LinkSlowDowns.model_validate(
         {"kind": "link-slow-downs", "factor": 4, "at": ["1 s", "9 s"], "lasts": "3 s", "of": {"kinds": ["ib"]}}
@@ -101,5 +101,5 @@ def test_changes_come_in_the_order_of_time_with_the_product_of_all_trouble() -> 
     assert {link for _, link, _ in changes} == {1, 3, 7, 9}
 
 
-def test_no_trouble_makes_no_changes() -> None:
+def test_without_stragglers_there_are_no_changes() -> None:
     assert list(link_changes(link_paces([], 1, TABLE))) == []

@@ -1,4 +1,4 @@
-"""The slowest GPU that is awaited: the integral against draws, and against the maximum's own formula."""
+"""The slowest awaited GPU: the integral against draws, and against the formula of the maximum."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def test_some_awaited_is_the_order_statistic_of_the_slowest_members() -> None:
     np.testing.assert_allclose(found, drawn, rtol=1e-3)
 
 
-def test_nobody_waits_alone_or_for_others_that_are_alike() -> None:
+def test_a_single_worker_or_equal_workers_do_not_wait() -> None:
     assert slowest(0.05, Awaited(1, 1)) == slowest(0.0, Awaited(64, 64)) == 1.0
 
 
-def test_its_own_members_hold_a_worker_up_that_waits_for_nobody_else() -> None:
+def test_a_worker_alone_waits_for_its_own_members() -> None:
     assert slowest(0.05, Awaited(1, 1), 4) == slowest(0.05, Awaited(4, 4)) > 1.0

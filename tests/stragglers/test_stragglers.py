@@ -1,4 +1,4 @@
-"""Every source of slowness has mean 1, the spread that was asked for, and a stream of its own."""
+"""Every random straggler has mean 1, the given spread, and its own random stream."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_mean_is_one_and_spread_is_cv(name: str, cv: float) -> None:
     assert drawn.min() >= 0
 
 
-def test_a_share_of_late_draws_leaves_the_others_alone() -> None:
+def test_a_share_of_slow_draws_does_not_change_the_others() -> None:
     spec = ExponentialTail(kind="exponential-tail", cv=0.5, share=0.1)
     drawn = factors([spec], 7, hosts_of(40), 10_000)
     assert drawn.mean() == pytest.approx(1.0, abs=5 * 0.5 / math.sqrt(drawn.size))
@@ -110,7 +110,7 @@ def test_with_full_correlation_a_host_draws_one_number() -> None:
     assert not np.array_equal(drawn[0], drawn[2])
 
 
-def test_a_wider_spread_stretches_the_same_luck() -> None:
+def test_a_wider_spread_scales_the_same_random_numbers() -> None:
     narrow, wide = (np.log(factors([straggler("lognormal", sigma=s, cv=None)], 3, hosts_of(2), 9)) for s in (0.1, 0.3))
     assert wide + 0.3**2 / 2 == pytest.approx(3 * (narrow + 0.1**2 / 2), rel=1e-9)
 
@@ -120,9 +120,7 @@ def test_a_wider_spread_stretches_the_same_luck() -> None:
     per=st.sampled_from(["iteration", "layer", "gpu"]),
     name=st.sampled_from(DRAWN),
 )
-def test_asking_for_later_iterations_changes_nothing_earlier(
-    wanted: list[tuple[int, int]], per: str, name: str
-) -> None:
+def test_drawing_later_iterations_changes_no_earlier_ones(wanted: list[tuple[int, int]], per: str, name: str) -> None:
     knobs = {"rho": 0.5, "host_correlation": 0.3} if name in RANDOM and per != "gpu" else {}
     specs, hosts = [straggler(name, per=per, **knobs)], hosts_of(4, 2)
     draws, whole = Draws(specs, 5, hosts), factors(specs, 5, hosts, 100)
@@ -171,20 +169,20 @@ def test_quantiles_are_those_of_scipy() -> None:
 
 @pytest.mark.parametrize("name", DRAWN)
 @given(num_ranks=st.integers(1, 6), more=st.integers(1, 4), seed=st.integers(0, 2**63 - 1))
-def test_more_ranks_and_iterations_shift_nobody(name: str, num_ranks: int, more: int, seed: int) -> None:
+def test_more_ranks_and_iterations_change_no_other_factors(name: str, num_ranks: int, more: int, seed: int) -> None:
     few = factors([straggler(name)], seed, hosts_of(num_ranks), 5)
     many = factors([straggler(name)], seed, hosts_of(num_ranks + more), 5 + more)
     assert np.array_equal(many[:num_ranks, :5], few)
 
 
-def test_a_source_of_another_kind_shifts_nobody() -> None:
+def test_a_straggler_of_another_kind_changes_no_other_factors() -> None:
     gamma, pareto = straggler("gamma"), straggler("pareto")
     alone = factors([gamma], 5, hosts_of(4), 6) * factors([pareto], 5, hosts_of(4), 6)
     assert factors([gamma, pareto], 5, hosts_of(4), 6) == pytest.approx(alone, rel=1e-15)
     assert factors([pareto, gamma], 5, hosts_of(4), 6) == pytest.approx(alone, rel=1e-15)
 
 
-def test_two_sources_of_one_kind_are_independent() -> None:
+def test_two_stragglers_of_one_kind_are_independent() -> None:
     both = factors([straggler("gamma"), straggler("gamma")], 5, hosts_of(2), 4000)
     once = factors([straggler("gamma")], 5, hosts_of(2), 4000)
     second = both / once
@@ -192,19 +190,19 @@ def test_two_sources_of_one_kind_are_independent() -> None:
     assert abs(np.corrcoef(once[0], once[1])[0, 1]) < 0.06
 
 
-def test_another_seed_is_another_luck() -> None:
+def test_another_seed_gives_other_factors() -> None:
     spec = straggler("lognormal")
     assert not np.array_equal(factors([spec], 1, hosts_of(2), 3), factors([spec], 2, hosts_of(2), 3))
 
 
-def test_factors_multiply_and_meet_only_whom_they_name() -> None:
+def test_factors_multiply_and_affect_only_the_named_ranks() -> None:
     specs = [Constant(kind="constant", factor=4, of=[0]), Constant(kind="constant", factor=0.5, of=OfHosts(hosts=[1]))]
     drawn = factors(specs, 0, np.array([9, 9, 2, 9, 2]), 2)
     assert drawn.tolist() == [[4, 4], [1, 1], [0.5, 0.5], [1, 1], [0.5, 0.5]]
 
 
 def test_hosts_are_numbered_in_the_order_of_their_first_rank() -> None:
-    meets = Constant(kind="constant", factor=2, of=OfHosts(hosts=[0, 2])).meets(np.array([30, 10, 20, 30, 10]))
+    meets = Constant(kind="constant", factor=2, of=OfHosts(hosts=[0, 2])).affects(np.array([30, 10, 20, 30, 10]))
     assert meets.tolist() == [True, False, True, True, False]
 
 
@@ -214,7 +212,7 @@ def test_drawn_once_per_gpu_is_the_same_in_every_iteration() -> None:
     assert len(set(drawn[:, 0].tolist())) == 3
 
 
-def test_drawn_per_layer_leaves_the_iterations_alone() -> None:
+def test_drawn_per_layer_does_not_change_factors_of_iterations() -> None:
     specs = [straggler("uniform", per="layer"), straggler("constant", per="layer", of=[1])]
     assert np.array_equal(factors(specs, 1, hosts_of(2), 4), np.ones((2, 4)))
     first, second = (layer_factors(specs, 1, rank, hosts_of(2), 4, 10) for rank in (0, 1))
@@ -225,11 +223,11 @@ def test_drawn_per_layer_leaves_the_iterations_alone() -> None:
     assert second.mean() / first.mean() == pytest.approx(3, rel=0.2)
 
 
-def test_no_layer_source_makes_no_array() -> None:
+def test_without_layer_stragglers_there_is_no_array() -> None:
     assert layer_factors([straggler("gamma")], 1, 0, hosts_of(1), 4, 10) is None
 
 
-def test_nobody_gets_no_factors() -> None:
+def test_a_job_without_ranks_has_no_factors() -> None:
     assert factors([straggler("gamma")], 1, NO_HOSTS, 4).shape == (0, 4)
 
 
@@ -241,7 +239,7 @@ def test_nobody_gets_no_factors() -> None:
         ("uniform", {"cv": 0.6}, "less than"),
         ("exponential", {"cv": 1.5}, "less than or equal to 1"),
         ("exponential-tail", {"cv": 1}, "below 1 "),
-        ("exponential-tail", {"cv": 5, "share": 0.1}, "gives a cv below 4.359 .got 5.; lower cv or share"),
+        ("exponential-tail", {"cv": 5, "share": 0.1}, "cv must be below 4.359 .got 5.; lower cv or share"),
         ("exponential-tail", {"cv": 0.1, "share": 0}, "greater than 0"),
         ("gamma", {"cv": 0.1, "rho": 1}, "less than 1"),
         ("gamma", {"cv": 0.1, "rho": -0.1}, "greater than or equal to 0"),
@@ -256,6 +254,6 @@ def test_nobody_gets_no_factors() -> None:
         ("constant", {"factor": 2, "per": "epoch"}, "'iteration', 'layer' or 'gpu'"),
     ],
 )
-def test_impossible_slowness_is_refused(kind: str, knobs: dict[str, Any], words: str) -> None:
+def test_impossible_stragglers_are_refused(kind: str, knobs: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         STRAGGLERS[kind].model_validate({"kind": kind} | knobs)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from clustersim.errors import InputError
-from clustersim.stragglers import Trace, factors
+from clustersim.stragglers import TraceStraggler, factors
 
 HOSTS = np.array([0, 0, 1])
 TIMES = [0.1, 0.3, 0.2, 0.2]
@@ -23,16 +23,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def trace(file: Path, **knobs: Any) -> Trace:
-    return Trace.model_validate({"kind": "trace", "file": str(file), "column": "seconds"} | knobs)
+def trace(file: Path, **knobs: Any) -> TraceStraggler:
+    return TraceStraggler.model_validate({"kind": "trace", "file": str(file), "column": "seconds"} | knobs)
 
 
-def test_in_order_goes_through_the_rows_and_begins_again(file: Path) -> None:
+def test_in_order_takes_the_rows_and_starts_again(file: Path) -> None:
     drawn = factors([trace(file, order="in-order")], 1, HOSTS, 6)
     assert drawn == pytest.approx(np.tile([0.5, 1.5, 1.0, 1.0, 0.5, 1.5], (3, 1)))
 
 
-def test_shifted_begins_at_a_row_of_each_ranks_own(file: Path) -> None:
+def test_shifted_starts_at_another_row_for_each_rank(file: Path) -> None:
     drawn = factors([trace(file, order="shifted")], 1, np.zeros(30), 4)
     rows = {tuple(row) for row in np.round(drawn, 9).tolist()}
     assert rows == {tuple(np.roll([0.5, 1.5, 1.0, 1.0], -first)) for first in range(4)}
@@ -46,7 +46,7 @@ def test_resampled_has_the_shares_of_the_file(file: Path, knobs: dict[str, float
     assert counts / drawn.size == pytest.approx(np.array([0.25, 0.5, 0.25]), abs=0.02)
 
 
-def test_a_factor_is_relative_to_a_duration_where_one_is_given(file: Path) -> None:
+def test_a_factor_is_relative_to_a_given_duration(file: Path) -> None:
     drawn = factors([trace(file, order="in-order", relative_to="100 ms")], 1, HOSTS, 4)
     assert drawn[0] == pytest.approx([1.0, 3.0, 2.0, 2.0])
 
@@ -66,17 +66,17 @@ def test_a_file_that_changes_is_read_again(file: Path) -> None:
     assert trace(file).measured().tolist() == [1.0, 1.0]
 
 
-def test_every_row_that_is_no_time_is_told_with_its_line(tmp_path: Path) -> None:
+def test_every_row_without_a_time_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("step,seconds\n1,0.5\n2,slow\n3,-1\n4\n5,inf\n")
     with pytest.raises(InputError) as error:
         trace(path).measured()
-    told = [(mistake.line, mistake.message) for mistake in error.value.mistakes]
-    assert told == [
+    found = [(mistake.line, mistake.message) for mistake in error.value.mistakes]
+    assert found == [
         (3, "expected a time, a number above 0 (got 'slow')"),
-        (4, "a time is above 0 and finite (got -1)"),
+        (4, "a time must be above 0 and finite (got -1)"),
         (5, "expected a time, a number above 0 (got 'nothing')"),
-        (6, "a time is above 0 and finite (got inf)"),
+        (6, "a time must be above 0 and finite (got inf)"),
     ]
     assert {mistake.file for mistake in error.value.mistakes} == {str(path)}
 
@@ -84,14 +84,14 @@ def test_every_row_that_is_no_time_is_told_with_its_line(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "knobs", "line", "words"),
     [
-        (b"a,b\n1,2\n", {"column": None}, 1, "which column has the times? Give 'column' (there are a, b)"),
-        (b"\na,b\n1,2\n", {}, 2, "there is no column 'seconds' (there are a, b)"),
+        (b"a,b\n1,2\n", {"column": None}, 1, "the trace has several columns; give 'column', one of a, b"),
+        (b"\na,b\n1,2\n", {}, 2, "the trace has no column 'seconds' (known: a, b)"),
         (b"seconds\n", {}, None, "the trace has no rows"),
         (b"", {}, None, "the trace has no rows"),
         (b"seconds\n1\n\xff\xfe\n", {}, 3, "not text in UTF-8"),
     ],
 )
-def test_a_file_that_is_no_trace_is_refused(
+def test_a_file_that_is_not_a_trace_is_refused(
     tmp_path: Path, content: bytes, knobs: dict[str, Any], line: int | None, words: str
 ) -> None:
     path = tmp_path / "bad.csv"
@@ -103,7 +103,7 @@ def test_a_file_that_is_no_trace_is_refused(
     assert mistake.line == line
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone.csv' cannot be read: No such file"):
         trace(tmp_path / "gone.csv").measured()
 
@@ -111,8 +111,8 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("knobs", "words"),
     [
-        ({"order": "in-order", "rho": 0.5}, "have the correlation they were measured with"),
-        ({"order": "shifted", "host_correlation": 0.5}, "have the correlation they were measured with"),
+        ({"order": "in-order", "rho": 0.5}, "keep their measured correlation"),
+        ({"order": "shifted", "host_correlation": 0.5}, "keep their measured correlation"),
         ({"relative_to": 0}, "longer than 0 s"),
         ({"relative_to": "median"}, "expected a duration"),
         ({"order": "backwards"}, "'resampled', 'in-order' or 'shifted'"),

@@ -99,7 +99,7 @@ def test_copies_that_share_out_and_gradients_that_cannot_be_added_are_refused():
 
 
 def test_a_model_over_several_gpus_is_refused():
-    with pytest.raises(InputError, match="data-parallel is one process that has the whole model on each GPU"):
+    with pytest.raises(InputError, match="data-parallel is one process with the whole model on each GPU"):
         clustersim.simulate(SCENARIO | {"parallelism": {"pipeline": 2, "micro_batches": 2}})
 
 

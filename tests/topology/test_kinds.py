@@ -182,7 +182,7 @@ def test_an_export_is_node_link_json_that_networkx_reads_and_that_loads_again():
         ({"kind": ["star"]}, "no topology is called 'a list'"),
         ({"kind": "star", "num_hosts": 2, "host": {"template": ["dgx-1"]}}, "no host template is called"),
         ({"kind": "star", "num_hosts": 2, "link": "./nowhere.yaml"}, "nowhere.yaml"),
-        ({}, "this key is missing: which topology is meant"),
+        ({}, "this key is missing: the kind of topology"),
     ],
 )  # fmt: skip
 def test_a_wrong_network_is_refused_with_what_to_do(written, message):

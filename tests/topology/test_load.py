@@ -78,7 +78,7 @@ def test_mistakes_in_a_file_have_their_lines(tmp_path):
         (b"- star\n", 1, None, "a topology is a list of 'key: value' lines (got a list)"),
         (b"", None, None, "the file is empty; a topology is a list of 'key: value' lines"),
         (b"# mine\nkind: torsu\n", 2, "kind", "no topology is called 'torsu'; did you mean 'torus'?"),
-        (b"num_hosts: 3\n", 1, "kind", "this key is missing: which topology is meant (known: dragonfly, explicit,"),
+        (b"num_hosts: 3\n", 1, "kind", "this key is missing: the kind of topology (known: dragonfly, explicit,"),
         (b"kind: star\nlink: 1 GB/s\nhosts: [{count: 1, host: dgx}]", 3, "hosts.0.host", "did you mean 'dgx-2'?"),
         (b"kind: star\nnum_hosts: 2\nnum_hosts: 3\n", 3, "num_hosts", "the key is given twice (first in line 2)"),
         (
@@ -186,7 +186,7 @@ def test_an_invalid_cluster_is_refused(where, message):
     [
         ("kind: star\nx: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
             f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in zip("abcdefg", "bcdefgh", strict=True)
-        ), "counting those that an alias"),
+        ), "including those that an alias"),
         ("kind: " + "[" * 3000, "nested more than 40 levels deep"),
         ("#" * (16 * 2**20 + 1), "the file is too large"),
     ],

@@ -1,4 +1,4 @@
-"""A tiny made-up case whose numbers can be worked out on paper."""
+"""A small artificial case with numbers that can be checked by hand."""
 
 from __future__ import annotations
 

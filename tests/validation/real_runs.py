@@ -1,4 +1,4 @@
-"""Made-up run files, whose numbers the simulator itself or a closed form gives."""
+"""Artificial run files with numbers from the simulator or a closed form."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ SIZES = (4096, 65536, 1048576, 16777216)
 
 
 def star(num_ranks: int, rate: str = "1 GB/s", hop: str = "20 us") -> dict[str, Any]:
-    """Return the cluster that a CPU's run is made on: any GPU's sheet will do, as nothing is computed."""
+    """Return the cluster of a CPU run; any GPU sheet is fine, as nothing is computed."""
     return {"kind": "star", "num_hosts": num_ranks, "gpu": "v100", "link": rate, "hop": hop}
 
 
 def all_reduce_s(num_ranks: int, num_bytes: float, transport: str = "gloo") -> float:
-    """Return what an all-reduce takes there."""
+    """Return the time of an all-reduce there."""
     document = time_collective("all-reduce", star(num_ranks), "auto", num_ranks, [num_bytes], transport)
     return float(document["rows"][0]["time_s"])
 
 
 def facts(num_ranks: int = 2, **other: Any) -> dict[str, Any]:
-    """Return what so many ranks on the CPU of one host say."""
+    """Return the facts of ranks on the CPU of one host."""
     rank = {"host": 0, "device": CPU, "memory_bytes_per_s": 9e11}
     ranks = [{**rank, "local_rank": number} for number in range(num_ranks)]
     return {"backend": "gloo", "ranks": ranks, "hosts": [{"num_cores": 64}], "software": {"torch": "2.13.0"}} | other
 
 
 def gpu_facts(num_hosts: int, per_host: int, host: Mapping[str, Any], **other: Any) -> dict[str, Any]:
-    """Return what H100s say, so many in each of some hosts."""
+    """Return the facts of H100s, with a given number in each of some hosts."""
     ranks = [
         {"host": number, "local_rank": local, "device": H100, "memory_bytes_per_s": 2e12, "clock_error_s": 3e-5}
         for number in range(num_hosts)

@@ -187,23 +187,23 @@ def test_copies_of_one_host_go_where_the_log_says() -> None:
 @pytest.mark.parametrize(
     ("measured", "topology", "said"),
     [
-        (Collective("all-reduce", 8.0, 1.0, 7), TWO_HOSTS, "x.log:7: the log does not say how many ranks took part"),
+        (Collective("all-reduce", 8.0, 1.0, 7), TWO_HOSTS, "x.log:7: the log does not give the number of ranks"),
         (Collective("all-reduce", 8.0, 1.0, 7, 4, 1), TWO_HOSTS, "x.log:7: num_gpus: 4 GPUs are asked for"),
         (
             Collective("all-reduce", 8.0, 1.0, 7, 2, 1),
             TWO_HOSTS,
-            "x.log:7: the run's 2 ranks were on 1 hosts; the first",
+            "x.log:7: the run's 2 ranks were on 1 hosts, and the first",
         ),
-        (Copy(8.0, 1.0, 7, (0, 9)), PAIR, "x.log:7: the run copied with GPU 9 of its host; a host of"),
+        (Copy(8.0, 1.0, 7, (0, 9)), PAIR, "x.log:7: the run used GPU 9 of its host, and a host of"),
         (
             Copy(8.0, 1.0, 7, buffers="host"),
             PAIR,
-            "x.log:7: the run copied within one host's memory, of which nothing is simulated",
+            "x.log:7: copies within the memory of one host are not simulated",
         ),
-        (Copy(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message goes from one GPU to another"),
+        (Copy(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message needs two GPUs"),
     ],
 )
-def test_a_log_of_another_cluster_is_told_with_its_line(measured, topology, said: str) -> None:
+def test_a_log_of_another_cluster_is_reported_with_its_line(measured, topology, said: str) -> None:
     with pytest.raises(InputError) as caught:
         experiments(BenchmarkLog("x.log", "x", (measured,)), load_topology(topology))
     assert str(caught.value).startswith(said)
@@ -277,24 +277,24 @@ def test_the_figure_puts_every_error_at_its_size(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["osu.log", "--transport", "mpi"], 2, "'--topology': logs need --topology and --transport"),
-        (["osu.log", "--topology", "dgx-1"], 2, "'--transport': logs need --topology and --transport"),
-        (["--topology", "dgx-1"], 2, "'--topology': only valid with logs"),
-        (["-o", "mine.yaml"], 2, "'--output': only valid with logs"),
-        ([*CALIBRATE[1:], "--store"], 2, "'--store': with logs, write a sheet of your own"),
-        ([*CALIBRATE[1:], "-o", "mine.txt"], 3, "a transport sheet is a .yaml file (got 'mine.txt')"),
-        (["--transport", "tcp"], 3, "no case has microbenchmarks of the transport 'tcp' (there are some of: "),
+        (["osu.log", "--transport", "mpi"], 2, "'--topology': logs are of a cluster and of a transport on it"),
+        (["osu.log", "--topology", "dgx-1"], 2, "'--transport': logs are of a cluster and of a transport on it"),
+        (["--topology", "dgx-1"], 2, "'--topology': belongs to logs, and none is given"),
+        (["-o", "mine.yaml"], 2, "'--output': belongs to logs, and none is given"),
+        ([*CALIBRATE[1:], "--store"], 2, "'--store': a user's logs go into a sheet of their own"),
+        ([*CALIBRATE[1:], "-o", "mine.txt"], 3, "a transport sheet must be a .yaml file (got 'mine.txt')"),
+        (["--transport", "tcp"], 3, "no case has microbenchmarks of the transport 'tcp' (known: "),
         (["none.log", *CALIBRATE[2:]], 3, "none.log: cannot be read: No such file or directory"),
         (["cluster.yaml", "start.yaml", *CALIBRATE[2:]], 3, "start.yaml:1: this is not a log of a known benchmark"),
     ],
 )
-def test_what_cannot_be_done_is_told(folder: Path, capsys, arguments: list[str], status: int, said: str) -> None:
+def test_impossible_requests_are_refused(folder: Path, capsys, arguments: list[str], status: int, said: str) -> None:
     assert main(["calibrate", *arguments]) == status
     assert said in " ".join(capsys.readouterr().err.split()).replace("│ ", "")
 
 
-def test_nothing_to_fit_to_is_told() -> None:
-    with pytest.raises(InputError, match="there is no figure to fit to"):
+def test_a_fit_without_figures_is_refused() -> None:
+    with pytest.raises(InputError, match="there are no figures for the fit"):
         fit_transport([], known())
 
 

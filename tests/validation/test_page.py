@@ -89,7 +89,7 @@ def test_a_curve_needs_two_sizes(verdict: Verdict) -> None:
     assert (curves.case, [len(line.points) for line in curves.lines]) == ("good", [3])
 
 
-def test_the_page_escapes_what_it_shows_and_tells_what_was_skipped(verdict: Verdict) -> None:
+def test_the_page_escapes_texts_and_lists_what_was_skipped(verdict: Verdict) -> None:
     html = validation_html(verdict)
     assert "a &lt;table&gt;" in html
     assert "Far &amp; off" in html

@@ -1,4 +1,4 @@
-"""A run on real nodes beside its simulation: closed forms, what calibrates, and files that are not whole."""
+"""A run on real nodes against its simulation: closed forms, calibration, and incomplete files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def buckets() -> list[float]:
     return [sum(sizes[number] for number in bucket) for bucket in assign_buckets(sizes, PYTORCH_CAPS)]
 
 
-def test_a_link_is_found_again_in_the_all_reduces_it_made(tmp_path: Path) -> None:
+def test_the_rate_of_a_link_is_recovered_from_its_all_reduces(tmp_path: Path) -> None:
     found = validate_real(made.write(tmp_path, made.document(made.sweep())))
     topology = found.cluster.topology
     assert topology is not None
@@ -58,7 +58,7 @@ def test_compute_alone_calibrates_and_comes_back_as_it_was_given(tmp_path: Path)
     assert point.error == pytest.approx(0.0, abs=1e-9)
 
 
-def test_gradients_that_meet_after_backward_take_compute_and_then_every_bucket(tmp_path: Path) -> None:
+def test_an_exchange_after_backward_takes_compute_and_then_every_bucket(tmp_path: Path) -> None:
     sent_s = sum(made.all_reduce_s(2, size) for size in buckets())
     late = made.training("no-overlap", iteration_s=0.31 + sent_s, buckets=buckets())
     alone = made.training("communication", iteration_s=sent_s, buckets=buckets())
@@ -90,10 +90,10 @@ def test_rank_0_is_a_server_and_not_a_worker(tmp_path: Path) -> None:
     assert one(found, "server").simulated > 600.0  # the slowed worker's forward and backward alone
     server["straggler"] = {"rank": 0, "factor": 2}
     found = validate_real(made.write(tmp_path, run))
-    assert "alexnet: server: the straggler is rank 0, which is none of the workers" in reasons(found)
+    assert "alexnet: server: the straggler is rank 0, which is not a worker" in reasons(found)
 
 
-def test_workers_out_of_step_are_told_by_their_updates_and_staleness(tmp_path: Path) -> None:
+def test_asynchronous_workers_have_updates_and_staleness(tmp_path: Path) -> None:
     late = made.training("async", update_s=0.2, staleness={"mean": 1.0}, updates={"time_s": [0.0] * 20}, workers=[1, 2])
     fresh = made.training("async", "alone", update_s=0.4, staleness={"mean": 0.0}, workers=[1])
     run = made.document(made.sweep(3), made.compute(), late, fresh, facts=made.facts(3))
@@ -108,7 +108,7 @@ def test_workers_out_of_step_are_told_by_their_updates_and_staleness(tmp_path: P
     assert alone.metric == "update_s"
 
 
-def test_layers_one_by_one_are_held_against_the_whole_iteration(tmp_path: Path) -> None:
+def test_layers_one_by_one_are_compared_with_the_whole_iteration(tmp_path: Path) -> None:
     rows = [{"name": name, "op": "x", "forward_s": 0.02, "backward_weights_s": 0.04} for name in made.LAYERS]
     names = [row["name"] for row in made.compute()["layers"]]
     rows += [{"name": name, "forward_s": 0.0} for name in names if name not in made.LAYERS]
@@ -118,24 +118,24 @@ def test_layers_one_by_one_are_held_against_the_whole_iteration(tmp_path: Path) 
     assert (point.role, point.num_gpus) == ("prediction", 1)
     assert point.error == pytest.approx((3 * 0.06 + 0.01) / 0.31 - 1)
     alone = validate_real(made.write(tmp_path, made.document(layers)))
-    assert "no whole compute-only phase of alexnet to hold its layers against" in reasons(alone)[0]
+    assert "no complete compute-only phase of alexnet to compare its layers with" in reasons(alone)[0]
 
 
-def test_without_all_reduces_nothing_says_how_fast_the_link_is(tmp_path: Path) -> None:
+def test_without_all_reduces_the_rate_of_the_link_is_unknown(tmp_path: Path) -> None:
     late = made.training("overlap", iteration_s=1.0)
     found = validate_real(made.write(tmp_path, made.document(made.compute(), late)))
     assert len(found.verdict.cases[0].points) == 1
-    assert "the link between ranks is not known" in reasons(found)[0]
-    assert any("no whole all-reduce phase to fit it to" in note for note in found.cluster.notes)
+    assert "the link between ranks is known neither by name nor" in reasons(found)[0]
+    assert any("no complete all-reduce phase to fit it to" in note for note in found.cluster.notes)
 
 
 def test_without_compute_alone_a_training_is_left_out_and_the_rest_compared(tmp_path: Path) -> None:
     found = validate_real(made.write(tmp_path, made.document(made.sweep(), made.training("overlap", iteration_s=1.0))))
     assert len(found.verdict.cases[0].points) == len(made.SIZES)
-    assert "from which compute times come" in reasons(found)[0]
+    assert "which gives the compute times" in reasons(found)[0]
 
 
-def test_a_model_that_nobody_knows_is_left_out_and_the_rest_compared(tmp_path: Path) -> None:
+def test_an_unknown_model_is_left_out_and_the_rest_compared(tmp_path: Path) -> None:
     unknown = made.compute() | {"model": "alexnett"}
     found = validate_real(made.write(tmp_path, made.document(unknown, made.compute())))
     assert len(found.verdict.cases[0].points) == 1
@@ -143,7 +143,7 @@ def test_a_model_that_nobody_knows_is_left_out_and_the_rest_compared(tmp_path: P
 
 
 @pytest.mark.parametrize("per_host", [1, 2, 8])
-def test_gpus_of_one_host_hang_together_as_the_matrix_says(tmp_path: Path, per_host: int) -> None:
+def test_gpus_of_one_host_are_connected_as_in_the_matrix(tmp_path: Path, per_host: int) -> None:
     facts = made.gpu_facts(1, per_host, {"nvidia_smi_topo": MATRIX})
     path = made.write(tmp_path, made.document(made.compute(), made.training("overlap", iteration_s=1.0), facts=facts))
     found = validate_real(path)
@@ -171,7 +171,7 @@ def test_all_reduces_are_predicted_where_the_links_are_known(tmp_path: Path) -> 
         ({"interfaces": [{"name": "eth0", "mbit_per_s": 40000}]}, "40000 Mbit/s", "nccl-sockets"),
     ],
 )
-def test_hosts_are_joined_by_the_adapters_they_tell_of(
+def test_hosts_are_connected_by_their_adapters(
     tmp_path: Path, host: dict[str, object], link: str, transport: str
 ) -> None:
     facts = made.gpu_facts(2, 4, {"nvidia_smi_topo": None, **host})
@@ -179,28 +179,28 @@ def test_hosts_are_joined_by_the_adapters_they_tell_of(
     assert cluster.topology is not None
     assert (cluster.topology["link"], cluster.transport) == (link, transport)
     assert (cluster.topology["num_hosts"], cluster.topology["host"]["num_gpus"]) == (2, 4)
-    assert any("taken to share one PCIe root" in note for note in cluster.notes)
+    assert any("one shared PCIe root is assumed" in note for note in cluster.notes)
     assert "clocks of the hosts were aligned to within 30.0 us" in cluster.notes
 
 
 def test_a_gpu_that_has_a_sheet_is_forecast_without_the_run_too(tmp_path: Path) -> None:
     facts = made.gpu_facts(1, 1, {})
     found = validate_real(made.write(tmp_path, made.document(made.compute(), facts=facts)))
-    point = one(found, "with nothing of this run given")
+    point = one(found, "without measurements of this run")
     own = {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s"}
     scenario = {"model": "alexnet", "num_gpus": 1, "batch": {"per_gpu": 4}, "topology": own, "strategy": "all-reduce"}
     assert point.role == "prediction"
     assert point.simulated == pytest.approx(1e3 * simulate(scenario | {"strategy": {"kind": "all-reduce"}}).iteration_s)
 
 
-def test_what_a_simulation_warns_of_is_a_note(tmp_path: Path) -> None:
+def test_a_warning_of_a_simulation_is_a_note(tmp_path: Path) -> None:
     facts = made.gpu_facts(1, 1, {})
     found = validate_real(made.write(tmp_path, made.document(made.compute() | {"batch": 10**6}, facts=facts)))
     (warning,) = found.notes
     assert "memory" in warning
 
 
-def test_hosts_that_say_nothing_of_their_network_have_it_fitted(tmp_path: Path) -> None:
+def test_an_unknown_network_is_fitted(tmp_path: Path) -> None:
     facts = made.gpu_facts(2, 1, {})
     found = validate_real(made.write(tmp_path, made.document(made.sweep(), facts=facts)))
     assert found.cluster.is_fitted
@@ -208,7 +208,7 @@ def test_hosts_that_say_nothing_of_their_network_have_it_fitted(tmp_path: Path) 
     assert {point.role for point in found.verdict.cases[0].points} == {"calibration"}
 
 
-def test_a_gpu_without_a_sheet_gets_one_of_what_the_run_measured(tmp_path: Path) -> None:
+def test_a_gpu_without_a_sheet_gets_one_from_the_run(tmp_path: Path) -> None:
     facts = made.gpu_facts(1, 1, {})
     facts["ranks"][0]["device"] = {"name": "NVIDIA Whatever 9000", "kind": "cuda", "num_multiprocessors": 7}
     found = validate_real(made.write(tmp_path, made.document(made.compute(), facts=facts)))
@@ -216,21 +216,21 @@ def test_a_gpu_without_a_sheet_gets_one_of_what_the_run_measured(tmp_path: Path)
     assert any("no sheet for NVIDIA Whatever 9000" in note for note in found.cluster.notes)
 
 
-def test_more_ranks_than_cores_are_told(tmp_path: Path) -> None:
+def test_more_ranks_than_cores_are_reported(tmp_path: Path) -> None:
     run = made.document(facts=made.facts(2, hosts=[{"num_cores": 1}]))
     assert any("more ranks than cores" in note for note in validate_real(made.write(tmp_path, run)).cluster.notes)
 
 
-def test_a_newer_workers_file_is_told_and_compared_as_far_as_it_is_known(tmp_path: Path) -> None:
+def test_the_known_parts_of_a_newer_workers_file_are_compared(tmp_path: Path) -> None:
     new = {"name": "pipeline", "kind": "pipeline", "stages": 4}
     run = made.document(made.compute() | {"watts": 300}, new, schema="clustersim.real-run/2", mood="good")
     found = validate_real(made.write(tmp_path, run))
     assert one(found, "compute").error == pytest.approx(0.0, abs=1e-9)
     assert "clustersim.real-run/2, of a newer worker than this clustersim" in reasons(found)[0]
-    assert "nobody here knows a phase of kind 'pipeline'" in reasons(found)[1]
+    assert "unknown kind of phase 'pipeline'" in reasons(found)[1]
 
 
-def test_a_job_that_failed_half_way_says_where_and_the_rest_is_compared(tmp_path: Path) -> None:
+def test_the_finished_phases_of_a_failed_job_are_compared(tmp_path: Path) -> None:
     failure = {"phase": "alexnet: overlap", "reason": "OutOfMemoryError: 2 GiB"}
     run = made.document(made.compute(), failure=failure, complete=False)
     run["planned"] += ["alexnet: overlap", "alexnet: async"]
@@ -238,12 +238,12 @@ def test_a_job_that_failed_half_way_says_where_and_the_rest_is_compared(tmp_path
     assert one(found, "compute").error == pytest.approx(0.0, abs=1e-9)
     assert reasons(found) == [
         "alexnet: overlap: the job failed here (OutOfMemoryError: 2 GiB)",
-        "alexnet: async: was never measured: the job ended before",
+        "alexnet: async: was not measured: the job ended before it",
     ]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.9, 0.99])
-def test_a_file_that_was_cut_off_is_compared_as_far_as_it_goes(tmp_path: Path, share: float) -> None:
+def test_the_complete_part_of_a_cut_off_file_is_compared(tmp_path: Path, share: float) -> None:
     text = made.STORED.read_text(encoding="utf-8")
     whole = read_real_run(made.STORED)
     run = read_real_run(made.write(tmp_path, text[: int(share * len(text))]))
@@ -253,7 +253,7 @@ def test_a_file_that_was_cut_off_is_compared_as_far_as_it_goes(tmp_path: Path, s
     assert len(run.missing) - 1 == len(whole.phases) - len(run.phases)
 
 
-def test_a_phase_with_nonsense_in_it_is_told_with_the_key(tmp_path: Path) -> None:
+def test_a_wrong_value_in_a_phase_is_reported_with_its_key(tmp_path: Path) -> None:
     wrong = made.compute() | {"name": "odd", "iteration_s": -1}
     uneven = made.compute() | {"name": "uneven", "spans": {"kind": ["forward"]}}
     found = validate_real(made.write(tmp_path, made.document(made.compute(), wrong, uneven)))
@@ -264,7 +264,7 @@ def test_a_phase_with_nonsense_in_it_is_told_with_the_key(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("junk", [None, [], {"a": 1}, 3])
 @pytest.mark.parametrize("key", ["name", "kind", "model", "layers"])
-def test_a_phase_of_junk_takes_no_other_with_it(tmp_path: Path, key: str, junk: object) -> None:
+def test_a_wrong_phase_does_not_affect_others(tmp_path: Path, key: str, junk: object) -> None:
     run = made.document(made.compute(), made.compute() | {key: junk}, planned=[junk])
     found = validate_real(made.write(tmp_path, run))
     assert len(found.verdict.cases[0].points) == 1
@@ -274,25 +274,25 @@ def test_a_phase_of_junk_takes_no_other_with_it(tmp_path: Path, key: str, junk: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "no run file of validate/real_run/worker.py"),
-        ("[1, 2]", "no run file of validate/real_run/worker.py"),
-        ('{"schema": "clustersim.result/1"}', "no run file of validate/real_run/worker.py"),
+        ("", "this is not a run file of validate/real_run/worker.py"),
+        ("[1, 2]", "this is not a run file of validate/real_run/worker.py"),
+        ('{"schema": "clustersim.result/1"}', "this is not a run file of validate/real_run/worker.py"),
         (
             '{"schema": "clustersim.real-run/1", "facts": {"backend"',
-            "facts: the file does not say what it was measured on: expected a map of 'key: value'",
+            "facts: the facts of the nodes are wrong or missing: expected a map of 'key: value'",
         ),
         (
             '{"schema": "clustersim.real-run/1", "facts": {"num_ranks": 2}}',
-            "what it was measured on: backend: this key is missing",
+            "the facts of the nodes are wrong or missing: backend: this key is missing",
         ),
     ],
 )
-def test_what_is_no_run_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_file_that_is_not_a_run_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         validate_real(made.write(tmp_path, content))
 
 
-def test_the_stored_run_is_whole_and_forecast_as_the_page_says() -> None:
+def test_the_stored_run_is_complete_and_forecast_as_on_the_page() -> None:
     found = validate_real(made.STORED)
     assert not found.verdict.skipped
     summary = found.verdict.summary()

@@ -1,4 +1,4 @@
-"""The whole part of a document that was cut off, wherever that was."""
+"""The complete part of a document that was cut off at any place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUES = st.recursive(
 
 
 @given(document=st.dictionaries(st.text(max_size=3), _VALUES, max_size=5), share=st.floats(0, 1))
-def test_what_is_left_of_a_document_is_its_beginning(document: dict[str, Any], share: float) -> None:
+def test_the_readable_part_of_a_document_is_its_beginning(document: dict[str, Any], share: float) -> None:
     text = json.dumps(document)
     salvaged = read_whole_part(text[: int(share * len(text))])
     assert (salvaged.lost == "") == (share == 1.0)

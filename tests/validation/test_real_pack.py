@@ -19,7 +19,7 @@ from tests.validation import real_runs as made
 
 
 def run_file(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the single file as a bare node would: no site packages, nothing of this checkout."""
+    """Run the single file as on a bare node: no site packages, nothing of this checkout."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return subprocess.run(
         [sys.executable, "-I", "-S", str(file), *arguments],
@@ -35,16 +35,16 @@ def worker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
-def test_the_single_file_runs_where_nothing_is_installed(worker: Path) -> None:
+def test_the_single_file_runs_without_installed_packages(worker: Path) -> None:
     done = run_file(worker, "--help")
     assert done.returncode == 0, done.stderr
-    assert "one process a GPU, by torchrun" in " ".join(done.stdout.split())
+    assert "one process per GPU" in " ".join(done.stdout.split())
     done = run_file(worker)
     assert (done.returncode, done.stdout) == (3, "")
     assert "not installed here: pip install torch" in done.stderr
 
 
-def test_the_script_in_a_checkout_finds_what_lies_beside_it(tmp_path: Path) -> None:
+def test_the_script_in_a_checkout_finds_its_modules(tmp_path: Path) -> None:
     script = data_folder("validate") / "real_run" / "worker.py"
     done = subprocess.run(
         [sys.executable, str(script), "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
@@ -53,7 +53,7 @@ def test_the_script_in_a_checkout_finds_what_lies_beside_it(tmp_path: Path) -> N
     assert "--straggler R:F" in done.stdout
 
 
-def test_the_single_file_is_the_same_every_time_and_has_two_rooms(worker: Path) -> None:
+def test_the_single_file_is_reproducible_and_has_two_packages(worker: Path) -> None:
     before = worker.read_bytes()
     assert main(["validate", "--write-worker", str(worker)]) == 0
     assert worker.read_bytes() == before
@@ -62,7 +62,7 @@ def test_the_single_file_is_the_same_every_time_and_has_two_rooms(worker: Path) 
     assert all(name.startswith(("real_run/", "clustersim/profiling/", "clustersim/__", "__main__")) for name in names)
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_path_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert main(["validate", "--write-worker", str(tmp_path / "file" / "worker.pyz")]) == 3
     assert "cannot write" in capsys.readouterr().err
@@ -74,7 +74,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("real_run.record")
 
 
-def test_a_job_that_dies_leaves_every_phase_that_had_ended(record: Any, tmp_path: Path) -> None:
+def test_a_job_that_dies_leaves_all_finished_phases(record: Any, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     job = record.Record(path, {"facts": made.facts()}, ["all-reduce", "alexnet: compute", "alexnet: async"])
     assert read_real_run(path).phases == ()
@@ -83,11 +83,11 @@ def test_a_job_that_dies_leaves_every_phase_that_had_ended(record: Any, tmp_path
     job.fail("alexnet: compute", "it burns")
     assert read_real_run(path).missing == (
         "alexnet: compute: the job failed here (it burns)",
-        "alexnet: async: was never measured: the job ended before",
+        "alexnet: async: was not measured: the job ended before it",
     )
 
 
-def test_a_job_that_ends_well_says_nothing_is_missing(record: Any, tmp_path: Path) -> None:
+def test_a_complete_job_has_nothing_missing(record: Any, tmp_path: Path) -> None:
     job = record.Record(tmp_path / "run.json", {"facts": made.facts()}, [])
     job.finish()
     assert read_real_run(tmp_path / "run.json").missing == ()

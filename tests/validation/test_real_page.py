@@ -24,7 +24,7 @@ def columns(*rows: tuple[str, int, int, float, float]) -> SpanColumns:
     return SpanColumns.model_validate(made.spans(*rows))
 
 
-def test_who_has_computed_waits_for_the_last_one_and_then_for_the_network() -> None:
+def test_a_rank_that_has_computed_waits_for_the_last_one_and_then_for_the_network() -> None:
     rows = columns(
         ("backward", 0, 0, 5.0, 6.0), ("exposed", 0, 0, 6.0, 9.0),
         ("backward", 1, 0, 5.0, 8.0), ("exposed", 1, 0, 8.0, 9.5),
@@ -80,7 +80,7 @@ def test_differences_of_parts_sum_to_the_difference_of_the_iteration(stored: Rea
             assert sum(pair.differences_s.values()) == pytest.approx(difference_s, abs=1e-6)
 
 
-def test_the_title_says_how_far_off_and_where(stored: RealVerdict) -> None:
+def test_the_title_has_the_error_and_its_main_part(stored: RealVerdict) -> None:
     pair = next(pair for answered in stored.answered if (pair := pair_data(answered)) and "overlapped" in pair.phase)
     title = pair_title(pair)
     assert title.startswith("squeezenet-1.0: all-reduce, overlapped: an iteration takes")
@@ -105,12 +105,12 @@ def test_the_page_has_it_all_and_loads_nothing(stored: RealVerdict) -> None:
     for text in ('id="timelines"', 'id="all-reduce"', "Every figure", "kind star, num_hosts 3"):
         assert text in page
     assert 'src="http' not in page
-    assert "/tmp" not in page.partition("What the simulation stands on")[2].partition("<script")[0]
+    assert "/tmp" not in page.partition("Inputs of the simulation")[2].partition("<script")[0]
 
 
 def test_the_page_of_a_run_without_anything_predicted_says_so(tmp_path: Path) -> None:
     found = validate_real(made.write(tmp_path, made.document(made.compute(), failure={"phase": "x", "reason": "<b>"})))
-    assert headline(found).startswith("Nothing of this run could be predicted")
+    assert headline(found).startswith("No figure of this run could be predicted")
     page = real_html(found)
     assert "1\u202fcould" in page or "1 could not be compared" in page
     assert "&lt;b&gt;" in page
@@ -144,7 +144,7 @@ def test_the_command_prints_one_validation_document(exact: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(("most", "status"), [("9%", 4), ("11%", 0)])
-def test_a_tolerance_is_held(exact: Path, capsys: pytest.CaptureFixture[str], most: str, status: int) -> None:
+def test_a_tolerance_is_checked(exact: Path, capsys: pytest.CaptureFixture[str], most: str, status: int) -> None:
     found, out, err = run(capsys, "--real", exact, "--max-error", most)
     assert found == status
     assert "predicted: 1 point, median error 10.0%" in out
@@ -159,7 +159,7 @@ def test_what_could_not_be_compared_makes_status_1(tmp_path: Path, capsys: pytes
     assert "1 skipped" in err
 
 
-def test_a_file_that_is_none_is_an_input_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_input_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--real", made.write(tmp_path, "{}"), "--json")
     assert status == 3
     (error,) = json.loads(out)["errors"]

@@ -47,7 +47,7 @@ def document(run_file: Path) -> dict[str, Any]:
     return found
 
 
-def test_everything_that_was_planned_is_there(document: dict[str, Any]) -> None:
+def test_all_planned_phases_are_there(document: dict[str, Any]) -> None:
     assert document["complete"]
     assert [phase["name"] for phase in document["phases"]] == document["planned"]
     kinds = {phase["kind"] for phase in document["phases"]}
@@ -74,7 +74,7 @@ def test_no_rank_leaves_an_all_reduce_before_the_last_one_entered(document: dict
                 assert max(start_s for start_s, _ in spans) <= min(end_s for _, end_s in spans)
 
 
-def test_pauses_take_at_least_what_they_were_told_to(document: dict[str, Any]) -> None:
+def test_pauses_take_at_least_their_time(document: dict[str, Any]) -> None:
     (compute,) = [phase for phase in document["phases"] if phase["kind"] == "compute"]
     assert compute["forward_s"] > 0.019
     assert compute["backward_s"] > 0.039
@@ -83,7 +83,7 @@ def test_pauses_take_at_least_what_they_were_told_to(document: dict[str, Any]) -
     assert sum(compute["buckets"]) == pytest.approx(4 * 1_248_424)
 
 
-def test_a_straggler_holds_everybody_up(document: dict[str, Any]) -> None:
+def test_a_straggler_slows_all_ranks(document: dict[str, Any]) -> None:
     slow, even = (
         next(phase for phase in document["phases"] if phase["name"].endswith(name))
         for name in ("all-reduce with a straggler", "all-reduce after backward")
@@ -93,7 +93,7 @@ def test_a_straggler_holds_everybody_up(document: dict[str, Any]) -> None:
     assert even["straggler"] is None
 
 
-def test_without_waiting_every_gradient_is_as_stale_as_others_are_quick(document: dict[str, Any]) -> None:
+def test_asynchronous_staleness_follows_the_speed_of_the_others(document: dict[str, Any]) -> None:
     for phase in document["phases"]:
         if phase["kind"] == "async":
             updates = phase["updates"]
@@ -162,7 +162,7 @@ def test_one_process_times_layers_and_iterations(in_this_process: Any, tmp_path:
     assert set(compute.spans.kind) == {"forward", "backward", "update"}
 
 
-@pytest.mark.parametrize("name", ["exchanges", "layer_split", "sweep"])
+@pytest.mark.parametrize("name", ["exchanges", "layer_times", "sweep"])
 def test_examples_in_the_worker_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(data_folder("validate")))
     found = doctest.testmod(import_module(f"real_run.{name}"))
@@ -175,10 +175,10 @@ def test_examples_in_the_worker_are_right(name: str, monkeypatch: pytest.MonkeyP
         (["--models", "resnet51"], "no model is called 'resnet51'"),
         (["--phases", "all"], "no phase is called 'all'"),
         (["--straggler", "fast"], "write RANK:FACTOR, such as 1:2"),
-        (["--straggler", "0:2"], "as rank 0 is a server"),
-        (["--straggler", "1:1"], "factor is above 1"),
-        (["--iterations", "0"], "--iterations is at least 1 (got 0)"),
-        (["--backend", "nccl", "--device", "cpu"], "nccl is for GPUs"),
+        (["--straggler", "0:2"], "as rank 0 is the server"),
+        (["--straggler", "1:1"], "factor above 1"),
+        (["--iterations", "0"], "--iterations must be at least 1 (got 0)"),
+        (["--backend", "nccl", "--device", "cpu"], "nccl needs GPUs"),
         (["--device", "cpu", "--phases", "compute", "--models", "nin", "-o", "/proc/run.json"], "cannot write /proc"),
     ],
 )

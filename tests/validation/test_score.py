@@ -1,4 +1,4 @@
-"""The figures of a summary, worked out by hand."""
+"""The figures of a summary, calculated by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.validation.score import Ranked, Summary, orderings, summarise, weighted_percentile
+from clustersim.validation.score import RankedPoint, Summary, orderings, summarise, weighted_percentile
 
 ERRORS = st.lists(st.lists(st.floats(-0.9, 9.0), min_size=1, max_size=5), min_size=1, max_size=4)
 
@@ -55,8 +55,8 @@ def test_without_a_point_there_is_no_figure() -> None:
 
 
 def test_a_pair_is_ranked_where_it_differs_by_more_than_5_percent() -> None:
-    fast, slow = Ranked("g", "ring", 11.0, 10.0), Ranked("g", "tree", 8.0, 9.0)
-    same, other = Ranked("g", "server", 20.0, 10.2), Ranked("h", "ring", 1.0, 100.0)
+    fast, slow = RankedPoint("g", "ring", 11.0, 10.0), RankedPoint("g", "tree", 8.0, 9.0)
+    same, other = RankedPoint("g", "server", 20.0, 10.2), RankedPoint("h", "ring", 1.0, 100.0)
     assert orderings([fast, slow]) == [True]
     assert orderings([slow, fast]) == [True]
     assert orderings([fast, same]) == []
@@ -64,9 +64,9 @@ def test_a_pair_is_ranked_where_it_differs_by_more_than_5_percent() -> None:
 
 
 def test_a_tie_and_a_wrong_order_are_both_wrong() -> None:
-    one, other = Ranked("g", "ring", 5.0, 10.0), Ranked("g", "tree", 5.0, 1.0)
+    one, other = RankedPoint("g", "ring", 5.0, 10.0), RankedPoint("g", "tree", 5.0, 1.0)
     assert orderings([one, other]) == [False]
-    assert orderings([one, Ranked("g", "tree", 6.0, 1.0)]) == [False]
+    assert orderings([one, RankedPoint("g", "tree", 6.0, 1.0)]) == [False]
     assert summarise([[0.0]], [True, False]).ordering_correct == 0.5
 
 

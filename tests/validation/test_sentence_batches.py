@@ -1,4 +1,4 @@
-"""The tool that fills batches with sentences: what it takes over from make_batches.cpp, and what it wrote."""
+"""The tool that fills batches with sentences: its rules from make_batches.cpp, and its shipped output."""
 
 from pathlib import Path
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""The shipped cases: every figure has a source, every case says what it is, and the page has no other figures."""
+"""The shipped cases: every figure has a source, every case a description, and the page has no other figures."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def section(name: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_page_has_every_figure_of_a_case_and_no_other(name: str) -> None:
     rows = load_case(shipped_cases()[name]).rows
-    told = [(row[2], row[4], row[5]) for row in section(name)]
-    assert told == [(row.metric, number_text(row.value), row.unit) for row in rows]
+    shown = [(row[2], row[4], row[5]) for row in section(name)]
+    assert shown == [(row.metric, number_text(row.value), row.unit) for row in rows]
 
 
 def test_the_page_has_what_the_simulator_says_today() -> None:
@@ -116,7 +116,7 @@ def test_the_readme_says_what_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("num_gpus", [32, 128])
-def test_the_readme_tells_firecaffe_as_the_page_does(num_gpus: int) -> None:
+def test_the_readme_has_the_firecaffe_figures_of_the_page(num_gpus: int) -> None:
     """Hours and speedups, each forecast with its error."""
     page = PAGE.read_text("utf-8")
     readme = (data_folder("docs").parent / "README.md").read_text("utf-8")

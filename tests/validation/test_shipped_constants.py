@@ -1,4 +1,4 @@
-"""What the cases' microbenchmarks may do to shipped transports, and that no case is scored on its own part in that."""
+"""Fits of shipped transports to the cases' microbenchmarks; no case is scored on a fit to its own figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from clustersim.hardware import TRANSPORTS, load_transport
 from clustersim.validation import load_case, load_cases, validate
 from clustersim.validation.calibration import fit_shipped, microbenchmarks, store
-from clustersim.validation.left_out import SHEETS, before_any_fit, sheet_without
+from clustersim.validation.leave_one_out import SHEETS, before_any_fit, sheet_without
 
 LINE = "ring,2,{size} B,time_s,{us},us,calibration,read,a made-up log\n"
 HEADER = "scenario,num_gpus,bytes,metric,value,unit,role,provenance,where\n"
@@ -17,7 +17,7 @@ SCORED = "scenario,2,,samples_per_s,500,images/s,prediction,read,a made-up log\n
 
 
 def table(overhead_us: float, seconds: float = 1.0) -> str:
-    """Times of a ring of two over 1 GB/s links, each message costing so much, and a figure that is scored."""
+    """Times of a ring of two over 1 GB/s links with a given cost per message, and a scored figure."""
     sizes = [1000, 100_000, 4_000_000]
     rows = [LINE.format(size=size, us=seconds * (2 * overhead_us + size / 1e3)) for size in sizes]
     return HEADER + "".join(rows) + SCORED
@@ -25,7 +25,7 @@ def table(overhead_us: float, seconds: float = 1.0) -> str:
 
 @pytest.fixture
 def cases(make_case):
-    """Two cases of the transport tcp, whose overhead is assumed: one says 100 us, the other 300 us."""
+    """Two cases of the transport tcp, whose overhead is assumed: 100 us in one, 300 us in the other."""
     folders = [make_case(table(100.0), "one"), make_case(table(300.0), "two")]
     for folder in folders:
         ring = folder / "ring.yaml"
@@ -43,7 +43,7 @@ def shelf(tmp_path: Path) -> Path:
     return folder
 
 
-def test_only_microbenchmarks_that_calibrate_take_part(cases) -> None:
+def test_only_microbenchmarks_that_calibrate_are_used(cases) -> None:
     found = microbenchmarks(cases)
     assert list(found) == ["tcp"]
     assert {point.what for point in found["tcp"]} == {"all-reduce, ring"}
@@ -101,7 +101,7 @@ def test_nothing_is_written_where_nothing_is_determined(cases, shelf: Path, tmp_
     assert not (tmp_path / "fitted").exists()
 
 
-def test_a_case_is_scored_with_constants_that_it_had_no_part_in(
+def test_a_case_is_scored_with_constants_fitted_without_it(
     cases, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = cases[0].folder
@@ -115,7 +115,7 @@ def test_a_case_is_scored_with_constants_that_it_had_no_part_in(
     before = forecast()
     (fit,) = fit_shipped(cases)
     store(fit, tmp_path / "fitted", shelf)
-    monkeypatch.setattr("clustersim.validation.left_out.sheet_without.__defaults__", (tmp_path / "fitted",))
+    monkeypatch.setattr("clustersim.validation.leave_one_out.sheet_without.__defaults__", (tmp_path / "fitted",))
     assert forecast() < 0.999 * before  # the other case's messages cost 300 us each
 
 

@@ -1,4 +1,4 @@
-"""A made-up case from its folder to the verdict, and every message about a bad one."""
+"""An artificial case from its folder to the verdict, and every message about a wrong one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_was_not_read_or_not_measured_is_shown_and_not_scored(make_case, pr
     assert found.summary().median_abs_error is None
 
 
-def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
+def test_synchronization_methods_are_ranked_and_sizes_are_not(make_case) -> None:
     rows = [
         "scenario,2,ring,samples_per_s,600,images/s,prediction,read,a,",
         "scenario,4,ring,samples_per_s,1200,images/s,prediction,read,a,",
@@ -61,7 +61,7 @@ def test_ways_of_synchronising_are_ranked_and_sizes_are_not(make_case) -> None:
     assert summary.ordering_correct == pytest.approx(2 / 3)  # a tree is no faster than a ring
 
 
-def test_ways_of_synchronising_are_ranked_across_files(make_case) -> None:
+def test_synchronization_methods_are_ranked_across_files(make_case) -> None:
     header = "scenario,num_gpus,metric,value,unit,role,provenance,where\n"
     rows = [f"{name},4,samples_per_s,{value},images/s,prediction,read,a" for name, value in (("scenario", 9), ("q", 5))]
     folder = make_case(header + "\n".join(rows))
@@ -88,12 +88,12 @@ def test_figures_of_the_document_are_si_and_those_of_the_table_as_they_were_publ
     assert "time_s 1.5 1.25 ms +20.0%" in table
 
 
-def test_processes_and_their_number_change_nothing(make_case) -> None:
+def test_the_number_of_processes_changes_nothing(make_case) -> None:
     folder = str(make_case())
     assert validate([folder], workers=1).to_dict() == validate([folder], workers=2).to_dict()
 
 
-def test_what_fails_is_told_and_the_rest_compared(make_case, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_failures_are_reported_and_the_rest_compared(make_case, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     def broken(*arguments: object, **others: object) -> None:
         raise ArithmeticError("the clock ran backwards")
 
@@ -156,23 +156,23 @@ def test_the_table_says_simulated_measured_and_error(make_case, capsys) -> None:
         (HEADER + "ring,4,time_s,1,ms,prediction,heard,a\n", 2, 31, "expected one of read, recalled, stated"),
         (HEADER + "ring,4,times,1,ms,prediction,read,a\n", 2, 8, "no metric is called 'times'; did you mean 'time_s'?"),
         (HEADER + "ring,4,time_s,1,GB/s,prediction,read,a\n", 2, 17, "'time_s' is not measured in 'GB/s'"),
-        (HEADER + "ring,4,time_s,1,ms,prediction,read,\n", 2, 35, "a figure without a source"),
+        (HEADER + "ring,4,time_s,1,ms,prediction,read,\n", 2, 35, "the figure has no source"),
         (HEADER + "ring,4,time_s,1,ms,prediction\n", 2, 20, "6 values in a table of 8 columns"),
         (HEADER + "\nring,4,time_s,1,ms,prediction,read,a,b\n", 3, 36, "9 values in a table of 8 columns"),
         (HEADER + "rang,4,time_s,1,ms,prediction,read,a\n", 2, 1, "there is no file 'rang.yaml' beside the table"),
         (HEADER + 2 * "ring,4,time_s,1,ms,prediction,read,a\n", 3, 8, "line 2 has this figure already"),
         (HEADER + "ring,many,time_s,1,ms,prediction,read,a\n", 2, 6, "expected a whole number (got 'many')"),
-        (HEADER + "ring,4,speedup,1,x,prediction,read,a\n", 2, 8, "the simulation gives no 'speedup' here"),
-        (HEADER + "scenario,4,time_to_train_s,1,h,prediction,read,a\n", 2, 12, "gives no 'time_to_train_s' here"),
+        (HEADER + "ring,4,speedup,1,x,prediction,read,a\n", 2, 8, "the simulation has no 'speedup' here"),
+        (HEADER + "scenario,4,time_to_train_s,1,h,prediction,read,a\n", 2, 12, "has no 'time_to_train_s' here"),
         (
             HEADER.replace("num_gpus", "number") + "ring,4,time_s,1,ms,prediction,read,a\n",
             2,
             6,
             "there is no such key here",
         ),
-        (HEADER.replace("num_gpus", "num_gpus,num_gpus"), 1, 10, "the column is there twice"),
+        (HEADER.replace("num_gpus", "num_gpus,num_gpus"), 1, 10, "there are two columns with this name"),
         (HEADER.replace("metric", "metrik"), 1, 53, "there is no column 'metric' (is 'metrik' meant?)"),
-        (HEADER, 1, None, "there is no row below the names of the columns"),
+        (HEADER, 1, None, "the table has no rows below the column names"),
         ("", None, None, "the file is empty"),
     ],
 )
@@ -181,7 +181,7 @@ def test_a_mistake_in_the_table_has_its_line_and_column(make_case, text, line, c
     assert any((line, column) == (place, where) and words in message for place, where, message in found), found
 
 
-def test_every_mistake_is_told_at_once(make_case) -> None:
+def test_all_mistakes_are_reported_together(make_case) -> None:
     found = mistakes_of(
         HEADER + "ring,4,time_s,x,ms,prediction,read,a\nring,4,time_s,1,km,prediction,read,a\n", make_case
     )
@@ -194,7 +194,7 @@ def test_a_comma_in_quotes_does_not_move_the_columns(make_case) -> None:
     assert (row.where, row.note, dict(row.columns)["note"]) == ("a, b", "c", 43)
 
 
-def test_a_scenario_that_is_wrong_is_told_with_its_own_line(make_case) -> None:
+def test_a_wrong_scenario_is_reported_with_its_own_line(make_case) -> None:
     folder = make_case()
     (folder / "scenario.yaml").write_text("model: alexnet\nnum_gpus: 0\n", encoding="utf-8")
     with pytest.raises(InputError) as caught:
@@ -207,7 +207,7 @@ def test_a_row_of_a_sweep_must_name_its_point(make_case) -> None:
     folder = make_case(HEADER + "scenario,,samples_per_s,320,images/s,prediction,read,a\n")
     text = (folder / "scenario.yaml").read_text(encoding="utf-8").replace("num_gpus: 1", "num_gpus: [1, 2]")
     (folder / "scenario.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match="this is a sweep over num_gpus; give these a column"):
+    with pytest.raises(InputError, match=r"a sweep over num_gpus\); add columns for these keys"):
         validate([str(folder)], workers=1)
 
 
@@ -215,7 +215,7 @@ def test_a_row_of_a_sweep_must_name_its_point(make_case) -> None:
     ("name", "words"),
     [("firecafe", "no case is called 'firecafe'; did you mean 'firecaffe'?"), ("./nowhere", "it has no measured.csv")],
 )
-def test_a_case_that_is_not_there_is_status_3(name: str, words: str, capsys) -> None:
+def test_a_missing_case_is_status_3(name: str, words: str, capsys) -> None:
     assert main(["validate", name]) == 3
     assert words in capsys.readouterr().err
 
@@ -229,9 +229,7 @@ def test_a_case_says_whether_something_was_chosen_after_its_errors(make_case, ca
     text = capsys.readouterr().out
     assert "seen \N{DAGGER}  " in text
     assert "without \N{DAGGER}: 1 point, median error 20.0%" in text
-    alone = (
-        "\N{DAGGER} alone, 1 case of which something was chosen after errors had been seen: 1 point, median error 50.0%"
-    )
+    alone = "only \N{DAGGER}, 1 case with a choice after errors had been seen: 1 point, median error 50.0%"
     assert alone in text
     assert main(["validate", str(blind), str(seen), "--json", "--workers", "1"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -259,12 +257,12 @@ def test_a_case_without_its_source_is_refused(make_case) -> None:
     with pytest.raises(InputError, match="expected a first heading"):
         load_cases([str(folder)])
     (folder / "source.md").unlink()
-    with pytest.raises(InputError, match="a case says where its figures are from"):
+    with pytest.raises(InputError, match="a case needs the source of its figures"):
         load_cases([str(folder)])
 
 
-def test_a_question_is_about_as_many_gpus_as_its_row_says_or_else_its_file(make_case) -> None:
-    """By which those that take longest are begun first."""
+def test_the_number_of_gpus_of_a_question_is_that_of_its_row_or_else_its_file(make_case) -> None:
+    """It determines which questions start first."""
     folder = make_case()
     (folder / "large.yaml").write_text("extends: scenario.yaml\nnum_gpus: 64\n", encoding="utf-8")
     (folder / "broken.yaml").write_text("num_gpus: [", encoding="utf-8")
@@ -272,7 +270,7 @@ def test_a_question_is_about_as_many_gpus_as_its_row_says_or_else_its_file(make_
     assert [size_of(Question(folder / f"{name}.yaml", overrides)) for name, overrides in asked] == [1, 8, 64, 0]
 
 
-def test_questions_of_one_file_follow_one_another_and_the_file_that_asks_of_most_gpus_comes_first(tmp_path) -> None:
+def test_questions_of_one_file_follow_each_other_and_the_file_with_most_gpus_is_first(tmp_path) -> None:
     small, large = tmp_path / "a.yaml", tmp_path / "b.yaml"
     asked = [(small, 2), (large, 1), (small, 4), (large, 8)]
     questions = [Question(file, (f"num_gpus={num}",)) for file, num in asked]

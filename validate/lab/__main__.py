@@ -1,4 +1,4 @@
-"""`make lab`, or `python -m validate.lab`: run a campaign and print simulated against real."""
+"""`make lab`, or `python -m validate.lab`: run a campaign and print simulated against measured figures."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from validate.lab.case import Case
 from validate.lab.document import campaign_document, read_campaign, write_campaign
 from validate.lab.experiments import Experiment
 from validate.lab.load import Load, loaded, share
-from validate.lab.sandbox import enter, is_inside, why_not
+from validate.lab.sandbox import enter, is_inside, unavailable_reason
 from validate.lab.score import compare, judge, report
 
 NOT_HERE = 5
-"""Exit status where the machine cannot have a lab."""
+"""Exit status if the lab cannot run on this machine."""
 
 FAILED = 1
-"""Exit status where an experiment could not be finished."""
+"""Exit status if an experiment could not be finished."""
 
 OUTSIDE = 4
-"""Exit status where a group is farther off than it may be, as everywhere in clustersim."""
+"""Exit status if the error of a group is above its limit, as in all of clustersim."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run, compare, print; return the exit status."""
+    """Run a campaign, or read one, and print the comparison; return the exit status."""
     given = _parser().parse_args(arguments)
     if given.measured is not None:
         _, cases = read_campaign(given.measured)
         return show(cases)
-    reason = None if is_inside() else why_not()
+    reason = None if is_inside() else unavailable_reason()
     if reason is not None:
         print(f"THE LAB CANNOT RUN HERE: {reason}", file=sys.stderr)
         return NOT_HERE
@@ -49,9 +49,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_and_show(name: str, experiments: Sequence[Experiment], path: Path) -> int:
-    """Run a campaign, write what was measured to a file, and print it; return the exit status.
+    """Run a campaign, write its measurements to a file, and print the comparison; return the exit status.
 
-    An experiment that fails is told, and all others are compared.
+    A failed experiment is reported, and all others are compared.
     """
     began_s, before = time.monotonic(), Load.now()
     cases: list[Case] = []
@@ -62,30 +62,30 @@ def run_and_show(name: str, experiments: Sequence[Experiment], path: Path) -> in
     status = show(cases) if cases else FAILED
     print(f"\n{len(cases)} cases in {took_s:.0f} s, processors {busy:.0%} busy; written to {path}")
     if other is not None:
-        print(f"THE MACHINE WAS LOADED, and what is slow above may be its fault: {other}", file=sys.stderr)
+        print(f"THE MACHINE WAS LOADED, which may explain slow figures above: {other}", file=sys.stderr)
     for failure in failures:
         print(f"FAILED: {failure}", file=sys.stderr)
     return FAILED if failures else status
 
 
 def run(experiments: Sequence[Experiment], cases: list[Case]) -> Iterator[str]:
-    """Run experiments one after the other and add their cases; yield what those that fail say."""
+    """Run experiments one after the other and add their cases; yield the errors of failed ones."""
     if any(each.needs_torch for each in experiments):
         load_torch()
     for number, experiment in enumerate(experiments, start=1):
 
-        def tell(text: str, number: int = number) -> None:
+        def on_progress(text: str, number: int = number) -> None:
             print(f"[{number}/{len(experiments)}] {text}", file=sys.stderr, flush=True)
 
         with TemporaryDirectory() as folder:
             try:
-                cases.extend(experiment.cases(Path(folder), tell))
+                cases.extend(experiment.cases(Path(folder), on_progress))
             except (RuntimeError, OSError) as error:
                 yield f"{number}/{len(experiments)} {type(experiment).__name__}: {error}"
 
 
 def load_torch() -> None:
-    """Import what ranks need of torch, once for all of them, and before they are made."""
+    """Import torch once, before the ranks are forked."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch")
     import torch
     import torch._dynamo
@@ -104,15 +104,11 @@ def show(cases: Sequence[Case]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate.lab", description=__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="a campaign of less than a minute in place of five minutes"
-    )
+    parser.add_argument("--quick", action="store_true", help="a campaign of less than one minute instead of five")
     kinds = sorted({type(each).__name__ for each in CAMPAIGNS["full"]})
     parser.add_argument("--only", choices=kinds, help="experiments of one kind only")
-    parser.add_argument(
-        "--output", type=Path, default=Path("runs"), help="folder for what was measured (default: runs)"
-    )
-    parser.add_argument("--measured", type=Path, help="compare what was measured before, and run nothing")
+    parser.add_argument("--output", type=Path, default=Path("runs"), help="folder for the measurements (default: runs)")
+    parser.add_argument("--measured", type=Path, help="compare an existing campaign file, and run nothing")
     return parser
 
 

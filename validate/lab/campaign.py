@@ -1,7 +1,7 @@
-"""Campaigns: which experiments there are, at which rates and sizes.
+"""Campaigns: their experiments, rates and sizes.
 
 The constants of the gloo and tcp sheets were set with collectives of 1 to 10 MB at 100 and 200 Mbit/s. No campaign
-has these rates, so that everything it measures is predicted.
+has these rates, so all its figures are predictions.
 """
 
 from __future__ import annotations

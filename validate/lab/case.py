@@ -1,4 +1,4 @@
-"""What was measured of one thing that ran for real, and what the simulator is asked about it."""
+"""One case of the lab: its measurements, and its input for the simulator."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 HEADERS = 1448 / 1514
-"""The share of an Ethernet frame that is payload: what TCP of full frames can deliver of a link's rate."""
+"""Payload share of a full Ethernet frame: the share of a link's rate that TCP can deliver."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure: the median of its repeats, the least and the most of them, and how many there were."""
+    """A figure: the median, the least, the most and the number of its repeats."""
 
     median: float
     least: float
@@ -22,7 +22,7 @@ class Measured:
 
     @classmethod
     def of(cls, repeats: Sequence[float]) -> Measured:
-        """Return what repeats come to.
+        """Return the figure of some repeats.
 
         >>> Measured.of([1.0, 4.0, 2.0])
         Measured(median=2.0, least=1.0, most=4.0, num_repeats=3)
@@ -34,9 +34,9 @@ class Measured:
 class Case:
     """One case of a campaign.
 
-    `ask` is an ordinary question to clustersim: a scenario, a collective (`collective`, `topology`, `bytes`, ...), or
-    flows (`topology`, `flows`). `files` are the texts of the files that it names. `figures` are by metric, in SI;
-    `staleness` is how often each value of it came. `line_s` is what a message of the case takes on one link.
+    `ask` is the input for clustersim: a scenario, a collective (`collective`, `topology`, `bytes`, ...), or flows
+    (`topology`, `flows`). `files` are the texts of the files that it names. `figures` are by metric, in SI;
+    `staleness` has the count of each value. `line_s` is the time of a message of the case on one link.
     """
 
     group: str
@@ -48,7 +48,7 @@ class Case:
     staleness: Mapping[int, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the case as JSON has it."""
+        """Return the case as JSON values."""
         return {**asdict(self), "staleness": {str(value): count for value, count in self.staleness.items()}}
 
     @classmethod
@@ -60,7 +60,7 @@ class Case:
 
 
 def line_s(num_bytes: float, megabits_per_s: float) -> float:
-    """Return the seconds that so many bytes of payload take on one link.
+    """Return the seconds that `num_bytes` of payload take on one link.
 
     >>> round(line_s(1e6, 100), 5)
     0.08365

@@ -1,7 +1,7 @@
 """A cluster of network namespaces: one for each host and router, cables between them, and a rate on every link.
 
-Made inside the room of `sandbox`. A link is shaped where it is sent into: at a host's card, and at every port of a
-router. Addresses, routes and neighbours are all written down beforehand, so that nobody asks for anything.
+Created inside the namespaces of `sandbox`. A link is shaped at its sending end: at a host's card, and at every port of
+a router. Addresses, routes and neighbours are configured in advance, so there is no ARP or route discovery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from validate.lab.layout import Layout
 from validate.lab.shaping import packet_bytes, shaped
 
 SEND_BUFFER_BYTES = 131072
-"""Of every connection. With the usual 4 MiB a small message is sent as soon as it is handed over."""
+"""Of every connection. With the default of 4 MiB, the send call of a small message returns immediately."""
 
 _SYSCTL = {
     "net.ipv4.ip_forward": "1",
@@ -37,7 +37,7 @@ _CLONE_NEWNET = 0x40000000
 
 @dataclass(frozen=True)
 class Port:
-    """One end of a cable: the namespace and the device in it, and the same of the other end."""
+    """One end of a cable: its namespace and device, and those of the other end."""
 
     space: str
     device: str
@@ -46,7 +46,7 @@ class Port:
 
 
 class Cluster:
-    """A running cluster; leave it as a context to take it down."""
+    """A running cluster; a context manager that removes it at the end."""
 
     def __init__(self, layout: Layout, megabits_per_s: float, queues: str = "pair"):
         self.layout, self.megabits_per_s, self.queues = layout, megabits_per_s, queues
@@ -88,7 +88,7 @@ class Cluster:
             yield Port(other, f"to-{one}", one, f"to-{other}")
 
     def sent_bytes(self) -> dict[tuple[str, str], int]:
-        """Return how many bytes, headers included, have left through each (namespace, device)."""
+        """Return the bytes sent through each (namespace, device), headers included."""
         sent = {}
         for port in self.ports():
             shown = _run(["tc", "-n", port.space, "-s", "qdisc", "show", "dev", port.device]).split()
@@ -96,7 +96,7 @@ class Cluster:
         return sent
 
     def _devices(self, src: int, dst: int) -> list[tuple[str, str]]:
-        """Return the (namespace, device) that a message from host to host leaves through, one after another."""
+        """Return the (namespace, device) pairs on the route from host to host, in order."""
         passed = [self.routers[router] for router in self.layout.routers_between(src, dst)]
         following = [f"to-{name}" for name in [*passed[1:], self.hosts[dst]]]
         return [(self.hosts[src], "eth0"), *zip(passed, following, strict=True)]
@@ -132,12 +132,12 @@ class Cluster:
         return lines
 
     def _route_lines(self, space: str, own: Sequence[Port]) -> list[str]:
-        """Return the way to every host from a namespace, and the hardware address that it goes to."""
+        """Return the commands for the routes and neighbours from a namespace to every host."""
         macs = {port.device: _mac(_other_end(port)) for port in own}
-        ways = {dst: device for (_, dst), route in self._routes.items() for where, device in route if where == space}
+        devices = {dst: device for (_, dst), route in self._routes.items() for where, device in route if where == space}
         source = f"src {self.address(self.hosts.index(space))}" if space in self.hosts else ""
         lines = []
-        for dst, device in sorted(ways.items()):
+        for dst, device in sorted(devices.items()):
             lines.append(f"route replace {self.address(dst)}/32 dev {device} {source}")
             lines.append(f"neigh replace {self.address(dst)} lladdr {macs[device]} dev {device} nud permanent")
         return lines
@@ -160,7 +160,7 @@ def _other_end(port: Port) -> Port:
 
 
 def _mac(port: Port) -> str:
-    """Return a hardware address of a port's own: 02:77, then what its namespace and its other end are."""
+    """Return the unique hardware address of a port: 02:77, then the numbers of its namespace and of its other end."""
 
     def pair(space: str) -> str:
         number = int(space[1:]) + (0x8000 if space[0] == "r" else 0)
@@ -170,7 +170,7 @@ def _mac(port: Port) -> str:
 
 
 def write_sysctl() -> None:
-    """Set what TCP and the routing of this process's network namespace are to do."""
+    """Set the TCP and routing options of this process's network namespace."""
     for key, value in {**_SYSCTL, **_OPTIONAL}.items():
         path = f"/proc/sys/{key.replace('.', '/')}"
         if key in _OPTIONAL and not os.path.exists(path):
@@ -192,7 +192,7 @@ def join(space: str) -> None:
 
 
 def in_space(space: str, act: Callable[[], None]) -> None:
-    """Call a function in a network namespace, in a process of its own."""
+    """Call a function in a network namespace, in a separate process."""
     child = os.fork()
     if child == 0:
         status = 1

@@ -1,4 +1,4 @@
-"""A campaign as a file: what was measured, when, and on what machine."""
+"""A campaign as a file: its measurements, date and machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim import __version__
 from clustersim.errors import InputError, Mistake
 from clustersim.results.files import to_json, write_atomically
 from validate.lab.case import Case
-from validate.lab.sandbox import who_made_it
+from validate.lab.sandbox import sandbox_creator
 
 SCHEMA = "clustersim.lab/1"
 
@@ -25,7 +25,7 @@ def campaign_document(
 ) -> dict[str, Any]:
     """Return the `clustersim.lab/1` document.
 
-    `busy` is the share of the machine's processors that worked meanwhile, `loaded` what else the machine did.
+    `busy` is the mean share of busy processors, `loaded` a text about other load on the machine.
     """
     return {
         "schema": SCHEMA,
@@ -39,19 +39,19 @@ def campaign_document(
 
 
 def machine() -> dict[str, Any]:
-    """Return what the machine is, as far as it matters to sockets and timers."""
+    """Return the properties of the machine that matter to sockets and timers."""
     return {
         "processor": _processor(),
         "num_cores": os.cpu_count(),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "torch": _torch(),
-        "user": who_made_it(),
+        "user": sandbox_creator(),
     }
 
 
 def _torch() -> str | None:
-    """Return the version of torch; None where there is none, as on a machine that only reads campaigns."""
+    """Return the version of torch; None if it is not installed, as on a machine that only reads campaigns."""
     try:
         return version("torch")
     except PackageNotFoundError:
@@ -67,7 +67,7 @@ def _processor() -> str:
 
 
 def write_campaign(document: dict[str, Any], path: Path) -> Path:
-    """Write a campaign's file."""
+    """Write the file of a campaign."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_atomically(path, to_json(document, indent=1) + "\n")
 
@@ -91,7 +91,7 @@ def read_campaign(path: Path) -> tuple[dict[str, Any], list[Case]]:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}"
             message = (
-                f"this case is not as the lab writes it ({reason}); another version of it may have written the file"
+                f"this case has another format than the lab writes ({reason}); was the file written by another version?"
             )
             raise InputError(Mistake(message, f"cases.{number}", str(path))) from None
     return document, cases

@@ -1,4 +1,4 @@
-"""Experiments: what runs for real on which cluster, and the cases that come of it."""
+"""Experiments: what runs on which cluster, and the cases that it gives."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from validate.lab.flows import run_flows
 from validate.lab.layout import Layout
 from validate.lab.ranks import run_ranks
 from validate.lab.servers import Log, Mode, between_updates, serve_and_work
+from validate.lab.texts import common_keys, layer_line, mode_text, place_text, table_text, workload_text
 from validate.lab.training import Net, Training, layer_times, train
-from validate.lab.words import layer_line, mode_text, place_text, scenario_words, table_text, workload_text
 
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 TORCH = (("all-reduce", "torch"), ("broadcast", "torch"), ("all-gather", "torch"), ("reduce-scatter", "torch"))
 OURS = tuple(("all-reduce", name) for name in ("server", "tree", "ring", "halving-doubling"))
 
 
 class Experiment:
-    """Something that runs on a cluster of its own and gives cases."""
+    """A measurement on its own cluster, which gives cases."""
 
     needs_torch = True
 
-    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
-        """Run it and yield what was measured; `folder` is for files that ranks meet in."""
-        raise AssertionError("an experiment says what it runs")
+    def cases(self, folder: Path, on_progress: OnProgress) -> Iterator[Case]:
+        """Run it and yield its cases; `folder` is for the files of rendezvous between ranks."""
+        raise AssertionError("a subclass defines the cases")
 
 
 @dataclass(frozen=True)
 class Collectives(Experiment):
     """Collectives of one size: torch's own, and our schedules over torch's send and receive.
 
-    An all-gather moves less than the others, so it is given twice the bytes.
+    An all-gather moves fewer bytes than the others, so it gets twice the size.
     """
 
     layout: Layout
@@ -50,10 +50,10 @@ class Collectives(Experiment):
     num_warm_up: int = 2
     num_repeats: int = 5
 
-    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+    def cases(self, folder: Path, on_progress: OnProgress) -> Iterator[Case]:
         calls = [Call(op, name, self.num_bytes * (2 if op == "all-gather" else 1)) for op, name in self.what]
         where = place_text(self.layout, self.megabits_per_s)
-        tell(f"{len(calls)} collectives of {self.num_bytes / 1e6:g} MB on {where}")
+        on_progress(f"{len(calls)} collectives of {self.num_bytes / 1e6:g} MB on {where}")
         with Cluster(self.layout, self.megabits_per_s) as cluster:
             store = str(folder / "store")
             ranks = run_ranks(cluster, time_calls, store, calls, self.num_warm_up, self.num_repeats)
@@ -78,9 +78,9 @@ class Collectives(Experiment):
 
 @dataclass(frozen=True)
 class DataParallel(Experiment):
-    """Training by torch's DistributedDataParallel: its buckets overlapped, and all gradients after backward.
+    """Training with torch's DistributedDataParallel: with overlapped buckets, and with all gradients after backward.
 
-    What the layers take is measured beforehand, of one rank; the simulator is told that and the link's rate.
+    The times of the layers are measured before, on one rank; they and the link's rate are the simulator's inputs.
     """
 
     layout: Layout
@@ -90,14 +90,14 @@ class DataParallel(Experiment):
     num_warm_up: int = 3
     num_iterations: int = 5
 
-    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+    def cases(self, folder: Path, on_progress: OnProgress) -> Iterator[Case]:
         where = place_text(self.layout, self.megabits_per_s)
-        tell(f"data-parallel training, {len(self.bucket_bytes)} ways, on {where}")
+        on_progress(f"data-parallel training, {len(self.bucket_bytes)} bucket sizes, on {where}")
         trainings = [Training(self.net, size) for size in self.bucket_bytes]
-        num_played = self.num_warm_up + self.num_iterations
+        num_run = self.num_warm_up + self.num_iterations
         with Cluster(self.layout, self.megabits_per_s) as cluster:
             times = run_ranks(cluster, layer_times, self.net, 5, num_ranks=1)[0]
-            ranks = run_ranks(cluster, train, str(folder / "store"), trainings, num_played)
+            ranks = run_ranks(cluster, train, str(folder / "store"), trainings, num_run)
         for number, training in enumerate(trainings):
             ends = [max(end) for end in zip(*(rank[number].end_s for rank in ranks), strict=True)]
             took = np.diff(ends[self.num_warm_up - 1 :]).tolist()
@@ -110,14 +110,14 @@ class DataParallel(Experiment):
         size = training.bucket_bytes
         strategy = {"kind": "all-reduce", "algorithm": "auto", "overlap": size is not None}
         ask = {
-            **scenario_words(self.layout, self.megabits_per_s, self.layout.num_hosts, "training"),
+            **common_keys(self.layout, self.megabits_per_s, self.layout.num_hosts, "training"),
             "strategy": {**strategy, "buckets": "whole" if size is None else f"{size} B"},
             "num_iterations": 4,
         }
         how = "no overlap" if size is None else f"{len(buckets)} bucket{'s' * (len(buckets) > 1)}, overlapped"
         name = f"DDP, {how}, {sum(buckets) / 1e6:.3g} MB, {where}"
         layers = [
-            # the optimizer's time stands with the first layer: it comes before the next forward
+            # the first layer includes the optimizer's time, which comes before the next forward pass
             layer_line(
                 number, training.net.layer_bytes, forward_s + (times["update_s"][0] if number == 0 else 0.0), back_s
             )
@@ -130,11 +130,11 @@ class DataParallel(Experiment):
 
 @dataclass(frozen=True)
 class ParameterServer(Experiment):
-    """Workers of which one is slow, and a server on a host of its own; real and simulated compute the same times.
+    """Workers with one straggler, and a server on its own host; real and simulated compute times are equal.
 
-    Compute times are drawn beforehand: seven tenths fixed and the rest exponential, `straggler` times as long for
-    the second worker. So a server that waits does the same in every repeat, and of each time between two updates the
-    median repeat is compared: a machine that is held up for a moment makes one of them longer.
+    Compute times are drawn before: 70 % fixed and the rest exponential, `straggler` times as long for the second
+    worker. So a synchronous server does the same in every repeat, and for each time between two updates the median
+    over repeats is compared: a short disturbance of the machine makes one repeat longer.
     """
 
     num_workers: int
@@ -146,11 +146,11 @@ class ParameterServer(Experiment):
     seed: int = 1
     num_repeats: int = 1
 
-    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+    def cases(self, folder: Path, on_progress: OnProgress) -> Iterator[Case]:
         layout = Layout.star(self.num_workers + 1)
         where = place_text(layout, self.megabits_per_s)
         for number, (mode, num_updates) in enumerate(self.modes):
-            tell(f"{num_updates} updates by a server, {mode_text(mode)}, on {where}")
+            on_progress(f"{num_updates} updates by a server, {mode_text(mode)}, on {where}")
             draws = self._draws(num_updates)
             before = updates_before(self.num_workers, self._per_update(mode), 0)
             with Cluster(layout, self.megabits_per_s) as cluster:
@@ -163,7 +163,7 @@ class ParameterServer(Experiment):
         return self.num_workers - mode.backups if mode.kind in ("server", "backup") else 1
 
     def _draws(self, num_updates: int) -> np.ndarray:
-        """Return [num_workers, num_iterations] seconds to a tenth of a millisecond, more than can be needed."""
+        """Return [num_workers, num_iterations] seconds, rounded to 0.1 ms, for more iterations than needed."""
         num = 2 * (num_updates + self.num_workers) + 50
         own = [np.random.default_rng([self.seed, worker]).exponential(size=num) for worker in range(self.num_workers)]
         drawn = self.mean_s * (0.7 + 0.3 * np.array(own))
@@ -187,7 +187,7 @@ class ParameterServer(Experiment):
             **({"bound": mode.bound} if mode.kind == "bounded-staleness" else {}),
         }
         ask = {
-            **scenario_words(layout, self.megabits_per_s, self.num_workers, "servers"),
+            **common_keys(layout, self.megabits_per_s, self.num_workers, "servers"),
             "strategy": {**words, "overlap": False, "buckets": "whole", "servers": {"on": "own-hosts"}},
             "stragglers": [
                 {
@@ -200,12 +200,12 @@ class ParameterServer(Experiment):
         }
         half = self.mean_s / 2
         most = max(max(Counter(row[1] for row in log).values()) for log in logs)
-        rows = draws[:, : 2 * most + 20].T  # the simulator may go on for longer
+        rows = draws[:, : 2 * most + 20].T  # the simulator may run more iterations
         files = {
             "net.yaml": workload_text("lab-net", [layer_line(0, self.num_bytes, half, half)]),
             "draws.csv": table_text([f"worker-{worker}" for worker in range(self.num_workers)], rows.tolist()),
         }
-        # one figure: the mean time between updates over all that count
+        # one figure: the mean time between all counted updates
         means = times.mean(axis=1)
         mean = float(np.median(times, axis=0).mean())
         figures = {"update_s": Measured(mean, float(means.min()), float(means.max()), times.size)}
@@ -217,9 +217,10 @@ class ParameterServer(Experiment):
 
 @dataclass(frozen=True)
 class Flows(Experiment):
-    """Bulk flows that share links; with `queues` of `pair` they share max-min, with `fifo` about proportionally.
+    """Bulk flows that share links: with `queues` of `pair` max-min fairly, with `fifo` about proportionally.
 
-    The median spell of `count_s` is a flow's rate, and not its fastest: while one is held up, others have its share.
+    A flow's rate is the median over intervals of `count_s`, not the fastest: while one flow stalls, others get its
+    share.
     """
 
     layout: Layout
@@ -232,11 +233,11 @@ class Flows(Experiment):
 
     needs_torch = False
 
-    def cases(self, folder: Path, tell: Tell) -> Iterator[Case]:
+    def cases(self, folder: Path, on_progress: OnProgress) -> Iterator[Case]:
         where = place_text(self.layout, self.megabits_per_s)
         with Cluster(self.layout, self.megabits_per_s, self.queues) as cluster:
             for title, flows in self.patterns:
-                tell(f"{len(flows)} flows, {title}, on {where}")
+                on_progress(f"{len(flows)} flows, {title}, on {where}")
                 arrived = run_ranks(cluster, run_flows, flows, self.settle_s, self.count_s, self.num_repeats)
                 rates = {number: rate for rank in arrived for number, rate in rank.items()}
                 yield self._case(title, flows, rates, where)

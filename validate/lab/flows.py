@@ -1,4 +1,4 @@
-"""Flows for real: bulk TCP connections that run side by side, and what each delivers."""
+"""Real flows: bulk TCP connections at the same time, and the rate of each."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 
-from validate.lab.ranks import Place
+from validate.lab.ranks import RankContext
 
 _PORT = 7700
 _CHUNK = bytes(65536)
 
 
 def run_flows(
-    place: Place, flows: Sequence[tuple[int, int]], settle_s: float, count_s: float, num_repeats: int
+    context: RankContext, flows: Sequence[tuple[int, int]], settle_s: float, count_s: float, num_repeats: int
 ) -> dict[int, list[float]]:
-    """Send as fast as TCP does along all flows (source, destination) at once; return what arrived here.
+    """Send along all flows (source, destination) at TCP's full speed; return the rates of the flows to this rank.
 
-    By number of the flow, the payload bytes a second over each of `num_repeats` spells [num_repeats] that make up
-    `count_s`, once they have run for `settle_s`.
+    By flow number, the payload bytes per second in each of `num_repeats` intervals [num_repeats], which together are
+    `count_s` long and start after `settle_s`.
     """
-    listener = socket.create_server((place.addresses[place.rank], _PORT), backlog=len(flows) + 1)
-    place.meet()
+    listener = socket.create_server((context.addresses[context.rank], _PORT), backlog=len(flows) + 1)
+    context.barrier()
     stop = threading.Event()
-    outgoing = [number for number, (src, _) in enumerate(flows) if src == place.rank]
-    incoming = sum(dst == place.rank for _, dst in flows)
+    outgoing = [number for number, (src, _) in enumerate(flows) if src == context.rank]
+    incoming = sum(dst == context.rank for _, dst in flows)
     senders = [
-        threading.Thread(target=_send, args=(place.addresses[flows[number][1]], number, stop)) for number in outgoing
+        threading.Thread(target=_send, args=(context.addresses[flows[number][1]], number, stop)) for number in outgoing
     ]
     for sender in senders:
         sender.start()
@@ -37,13 +37,13 @@ def run_flows(
     receivers = [threading.Thread(target=_receive, args=(listener.accept()[0], received)) for _ in range(incoming)]
     for receiver in receivers:
         receiver.start()
-    place.meet()
+    context.barrier()
     time.sleep(settle_s)
     counts = [(time.monotonic(), dict(received))]
     for _ in range(num_repeats):
         time.sleep(count_s / num_repeats)
         counts.append((time.monotonic(), dict(received)))
-    place.meet()
+    context.barrier()
     stop.set()
     for thread in (*senders, *receivers):
         thread.join()

@@ -1,4 +1,4 @@
-"""The simulated side: the same as a case that ran, asked of clustersim as anybody would."""
+"""Simulates the cases of the lab through the public functions of clustersim."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _ENDLESS = 1e15
 """Bytes of a flow that does not end by itself."""
 
 _COUNTED_S = 1000.0
-"""How long flows run until they are called off; what a message costs at first is nothing beside it."""
+"""The time after which flows are cancelled; long compared with the cost of a message."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the simulator says: figures by metric, in SI, and how often each value of staleness comes."""
+    """The simulated figures by metric, in SI, and the count of each value of staleness."""
 
     figures: Mapping[str, float]
     staleness: Mapping[int, int] = field(default_factory=dict)
 
 
 def forecast(case: Case) -> Forecast:
-    """Return what clustersim says of a case."""
+    """Return the simulated figures of a case."""
     if "collective" in case.ask:
         return _collective(case.ask)
     if "flows" in case.ask:
@@ -56,7 +56,7 @@ def _collective(ask: Mapping[str, Any]) -> Forecast:
 
 
 def _flows(ask: Mapping[str, Any]) -> Forecast:
-    """Return the rate of every flow, all of them on their way together."""
+    """Return the rate of every flow, with all flows at the same time."""
     transport = load_transport(ask["transport"])
     topology = load_topology(ask["topology"])
     env = simpy.Environment()

@@ -1,8 +1,8 @@
-"""Writes a campaign as a case of `clustersim validate`: its table of figures, and the scenarios that they belong to.
+"""Writes a campaign as a case of `clustersim validate`: its table of figures, and their scenarios.
 
     python -m validate.lab.kept runs/lab-full.json
 
-Flows are not among them: what they measure is a rate of each, and no figure of a training or of a collective. They are
+Flows are left out: their rates are not figures of a training or a collective. They are
 compared by `python -m validate.lab --measured validate/lab/kept/campaign.json`.
 """
 
@@ -26,12 +26,12 @@ FOLDER = Path(__file__).resolve().parent / "kept"
 CAMPAIGN = "campaign.json"
 
 _COLUMNS = ("scenario", "collective", "num_gpus", "topology.num_hosts", "topology.link", "bytes", "algorithm")
-_HOW = ("strategy", "num_iterations")
+_METHOD = ("strategy", "num_iterations")
 _FIXED = ("metric", "value", "unit", "role", "provenance", "where", "label")
 
 
 def case_files(document: Mapping[str, Any], cases: Sequence[Case]) -> dict[str, str]:
-    """Return the texts of all files of the case, by name."""
+    """Return the texts of all files of the case, by file name."""
     rows: list[dict[str, str]] = []
     files: dict[str, str] = {}
     where = f"{CAMPAIGN}, measured on {document['date']} on {document['machine']['num_cores']} cores"
@@ -54,7 +54,7 @@ def _figures(case: Case) -> Iterator[tuple[str, float, str]]:
 
 
 def _collective(case: Case, files: dict[str, str]) -> dict[str, str]:
-    """Return the columns of a collective; all that differ in nothing else share a file."""
+    """Return the columns of a collective; collectives that differ only in these columns share a file."""
     ask, topology = case.ask, case.ask["topology"]
     if topology["kind"] == "star":
         name, shape = "star", {"topology.num_hosts": str(topology["num_hosts"])}
@@ -66,7 +66,7 @@ def _collective(case: Case, files: dict[str, str]) -> dict[str, str]:
 
 
 def _training(case: Case, files: dict[str, str]) -> dict[str, str]:
-    """Return the columns of a training; those on one cluster, of the same layers, differ in how they synchronise."""
+    """Return the columns of a training; trainings of one net on one cluster differ only in their strategy."""
     ask = case.ask
     name = f"{ask['name'].removeprefix('lab-')}-{ask['topology']['link'].split()[0]}"
     files.setdefault(
@@ -76,14 +76,14 @@ def _training(case: Case, files: dict[str, str]) -> dict[str, str]:
         outer = f"{name}.{inner}"
         longest = max(files.get(outer, ""), text, key=len)
         if not longest.startswith(files.get(outer, "")) or not longest.startswith(text):
-            raise InputError(f"the case '{case.name}' has another {inner} than one before it on the same cluster")
+            raise InputError(f"the case '{case.name}' has another {inner} than an earlier case on the same cluster")
         files[outer] = longest
-    how = {"strategy": _value(ask["strategy"]), "num_iterations": str(ask["num_iterations"])}
-    return {"scenario": name, "num_gpus": str(ask["num_gpus"]), **how}
+    method = {"strategy": _value(ask["strategy"]), "num_iterations": str(ask["num_iterations"])}
+    return {"scenario": name, "num_gpus": str(ask["num_gpus"]), **method}
 
 
 def _renamed(value: Any, name: str) -> Any:
-    """Return a question whose files are called as they are beside it."""
+    """Return the input with the names of the files as written."""
     if isinstance(value, Mapping):
         return {key: _renamed(inner, name) for key, inner in value.items()}
     if isinstance(value, list):
@@ -92,27 +92,27 @@ def _renamed(value: Any, name: str) -> Any:
 
 
 def _yaml(what: str, ask: Mapping[str, Any]) -> str:
-    """Return a mapping as YAML with a line for each key, and JSON behind it."""
+    """Return a mapping as YAML with a line for each key, and its value as JSON."""
     lines = [f"# {what}", *(f"{key}: {_value(value)}" for key, value in ask.items())]
     return "\n".join(lines) + "\n"
 
 
 def _value(value: Any) -> str:
-    """Write a value as YAML; a text needs no quotes where it has nothing but words and numbers in it."""
+    """Return a value as YAML; a text of words and numbers needs no quotes."""
     is_plain = isinstance(value, str) and value.replace(" ", "").replace("-", "").replace(".", "").isalnum()
     return str(value) if is_plain else json.dumps(value)
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> str:
     out = io.StringIO()
-    table = csv.DictWriter(out, [*_COLUMNS, *_HOW, *_FIXED], restval="", lineterminator="\n")
+    table = csv.DictWriter(out, [*_COLUMNS, *_METHOD, *_FIXED], restval="", lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     return out.getvalue()
 
 
 def keep(path: Path) -> list[Path]:
-    """Keep a campaign: copy its file here and write the case anew; return the files."""
+    """Store a campaign: copy its file here and rewrite the case; return the files."""
     document, cases = read_campaign(path)
     for old in [*FOLDER.glob("*.yaml"), *FOLDER.glob("*.csv")]:
         old.unlink()

@@ -1,4 +1,4 @@
-"""Which hosts and routers a cluster has, which are joined, and the way from host to host."""
+"""The hosts, routers and cables of a cluster, and the routes between hosts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Layout:
-    """Hosts on routers; `dims` has the routers along each dimension of a torus, and () is one router: a star.
+    """Hosts on routers; `dims` are the routers along each dimension of a torus, and () is one router: a star.
 
     As in clustersim, a torus of one dimension is a ring, routers are numbered with the last dimension fastest, and a
-    route goes dimension by dimension, the shorter way round, in the + direction where both are as short.
+    route goes dimension by dimension in the shorter direction, or in the + direction if both are equally long.
     """
 
     num_hosts: int
@@ -23,7 +23,7 @@ class Layout:
 
     @classmethod
     def star(cls, num_hosts: int) -> Layout:
-        """Return so many hosts on one router."""
+        """Return `num_hosts` hosts on one router."""
         return cls(num_hosts)
 
     @classmethod
@@ -36,12 +36,12 @@ class Layout:
         return prod(self.dims)
 
     def router(self, host: int) -> int:
-        """Return the router that a host is on."""
+        """Return the router of a host."""
         return host if self.dims else 0
 
     @cached_property
     def cables(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of routers that are joined; a ring of two is one cable."""
+        """Pairs of connected routers; a ring of two has one cable."""
         return tuple(sorted({(min(pair), max(pair)) for pair in self._neighbours() if pair[0] != pair[1]}))
 
     def _neighbours(self) -> list[tuple[int, int]]:
@@ -54,7 +54,7 @@ class Layout:
         ]
 
     def routers_between(self, src: int, dst: int) -> list[int]:
-        """Return the routers that a message from host to host passes, in order."""
+        """Return the routers on the route from host to host, in order."""
         here, there = self._place(self.router(src)), self._place(self.router(dst))
         passed = [self.router(src)]
         for axis, size in enumerate(self.dims):
@@ -79,7 +79,7 @@ class Layout:
         return number
 
     def topology(self, megabits_per_s: float, sharing: str = "max-min") -> dict[str, Any]:
-        """Return the same cluster as a scenario of clustersim has it."""
+        """Return the same cluster as the topology of a scenario."""
         link = f"{megabits_per_s:g} Mbit/s"
         shape = (
             {"kind": "torus", "dims": list(self.dims)} if self.dims else {"kind": "star", "num_hosts": self.num_hosts}
@@ -88,4 +88,4 @@ class Layout:
 
 
 STAND_IN = "p100"
-"""A host of the lab computes nothing: this sheet is only there because adding needs a memory. It is never the limit."""
+"""The GPU sheet of a host of the lab, which computes nothing: it only gives a memory rate for adding, never a limit."""

@@ -1,4 +1,4 @@
-"""Whether the machine had other things to do: what was measured meanwhile is no judge of the simulator."""
+"""Detects other load on the machine, which makes measurements useless for a comparison."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from statistics import mean
 
 NUM_ROUNDS = 40
 _LOOPS = 100_000
-"""Of one round of the spin: a few milliseconds, so that most rounds see no other process."""
+"""Iterations of one round of the spin loop: a few milliseconds, so that most rounds are undisturbed."""
 
 MOST_SLOWER, MOST_STOLEN = 1.25, 0.05
 
 
 @dataclass(frozen=True)
 class Load:
-    """A look at the machine: what wants its cores, what a spin of known work takes, and whose its processors were.
+    """A sample of the machine's load: waiting processes, the times of a fixed spin loop, and processor times.
 
-    `spin_s` [NUM_ROUNDS] are the seconds of each round. `worked`, `there` and `stolen` count processor time since the
-    machine began, in a unit of the kernel's own; `stolen` went to other machines on the same host.
+    `spin_s` [NUM_ROUNDS] are the seconds of each round. `worked`, `there` (all of it) and `stolen` are processor times
+    since boot, in ticks of the kernel; `stolen` went to other virtual machines on the same host.
     """
 
     num_waiting: float
@@ -32,7 +32,7 @@ class Load:
 
     @classmethod
     def now(cls) -> Load:
-        """Look, and spin for a moment."""
+        """Take a sample; this spins for a moment."""
         spin_s = [_round() for _ in range(NUM_ROUNDS)]
         line = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0]
         user, nice, system, idle, waiting, *interrupts, stolen = map(float, line.split()[1:9])
@@ -47,23 +47,23 @@ def _round() -> float:
 
 
 def share(before: Load, after: Load, what: str = "worked") -> float:
-    """Return which share of the processors worked between two looks, or was `stolen`."""
-    there = after.there - before.there  # the kernel counts in hundredths of a second
+    """Return the share of processor time that was `worked` or `stolen` between two samples."""
+    there = after.there - before.there  # the resolution of the kernel is 10 ms
     return (getattr(after, what) - getattr(before, what)) / there if there else 0.0
 
 
 def loaded(before: Load, after: Load, num_cores: int) -> str | None:
-    """Return what else a machine did between two looks, in words; None where it did nothing else.
+    """Return text about other load between two samples; None if there was none.
 
-    How many processes wait counts before only: afterwards they are the campaign's own.
+    The number of waiting processes counts only before: after a campaign it includes its own processes.
     """
     least_s = min(*before.spin_s, *after.spin_s)
     slower = [mean(each.spin_s) / least_s for each in (before, after)]
-    said = []
+    found = []
     if before.num_waiting > num_cores:
-        said.append(f"{before.num_waiting:.1f} processes wanted its {num_cores} cores when it began")
+        found.append(f"{before.num_waiting:.1f} processes waited for its {num_cores} cores at the start")
     if max(slower) > MOST_SLOWER:
-        said.append(f"known work took {slower[0]:.2f} times as long as its quickest part before, {slower[1]:.2f} after")
+        found.append(f"a fixed loop took {slower[0]:.2f} times its shortest time before, {slower[1]:.2f} times after")
     if (stolen := share(before, after, "stolen")) > MOST_STOLEN:
-        said.append(f"{stolen:.0%} of its processors went to other machines of its host")
-    return "; ".join(said) or None
+        found.append(f"{stolen:.0%} of its processor time went to other virtual machines")
+    return "; ".join(found) or None

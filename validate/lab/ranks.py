@@ -1,4 +1,4 @@
-"""Processes on the hosts of a cluster: one a rank, all on one clock, with a barrier that uses no network."""
+"""Processes on the hosts of a cluster: one per rank, with a common clock and a barrier without network traffic."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 Work = Callable[..., Any]
-"""Takes a `Place` and what else `run_ranks` is given; what it returns is sent back."""
+"""A function of a `RankContext` and the arguments of `run_ranks`; its result is sent back."""
 
 
-class Place:
-    """Where a process of the lab is: its rank among how many, and the barrier they share."""
+class RankContext:
+    """The rank of a process of the lab, the number of ranks, their addresses, and their barrier."""
 
     def __init__(self, rank: int, num_ranks: int, barrier: Barrier, addresses: Sequence[str]):
         self.rank, self.num_ranks, self.addresses = rank, num_ranks, addresses
         self._barrier = barrier
 
-    def meet(self) -> float:
-        """Wait until all ranks are here; return the time."""
+    def barrier(self) -> float:
+        """Wait for all ranks; return the time."""
         self._barrier.wait()
         return time.monotonic()
 
@@ -40,9 +40,9 @@ class Place:
 def run_ranks(
     cluster: Cluster, work: Work, *arguments: Any, num_ranks: int | None = None, limit_s: float = 300.0
 ) -> list[Any]:
-    """Run `work` on the first hosts of a cluster, a process each, and return what each of them returns [num_ranks].
+    """Run `work` in a process on each of the first hosts of a cluster, and return the results [num_ranks].
 
-    A rank that fails or does not end within `limit_s` ends all of them, and is told as a `RuntimeError`.
+    If a rank fails or does not end within `limit_s`, all ranks are stopped, and a `RuntimeError` names it.
     """
     count = cluster.layout.num_hosts if num_ranks is None else num_ranks
     context = multiprocessing.get_context("fork")
@@ -51,9 +51,9 @@ def run_ranks(
     processes, pipes = [], []
     for rank in range(count):
         ours, theirs = context.Pipe(duplex=False)
-        place = Place(rank, count, barrier, addresses)
+        rank_context = RankContext(rank, count, barrier, addresses)
         process = context.Process(
-            target=_begin, args=(cluster.hosts[rank], place, theirs, work, arguments), daemon=True
+            target=_begin, args=(cluster.hosts[rank], rank_context, theirs, work, arguments), daemon=True
         )
         process.start()
         theirs.close()
@@ -70,7 +70,7 @@ def run_ranks(
 
 
 def _results(pipes: Sequence[Connection], until_s: float) -> list[Any]:
-    """Return what every rank sends back, in order; the first one that fails ends the waiting."""
+    """Return the results of all ranks, in order; raise an error for the first failed rank."""
     results: dict[int, Any] = {}
     while len(results) < len(pipes):
         waiting = {pipe: rank for rank, pipe in enumerate(pipes) if rank not in results}
@@ -83,34 +83,34 @@ def _results(pipes: Sequence[Connection], until_s: float) -> list[Any]:
             try:
                 succeeded, value = pipe.recv()
             except EOFError:
-                raise RuntimeError(f"rank {rank} ended without a word") from None
+                raise RuntimeError(f"rank {rank} ended without a result") from None
             if not succeeded:
                 raise RuntimeError(f"rank {rank}: {value}")
             results[rank] = value
     return [results[rank] for rank in range(len(pipes))]
 
 
-def _begin(space: str, place: Place, pipe: Connection, work: Work, arguments: Sequence[Any]) -> None:
-    """Enter the host's namespace, work, and hand the result back; whatever happens, leave without cleaning up twice."""
+def _begin(space: str, context: RankContext, pipe: Connection, work: Work, arguments: Sequence[Any]) -> None:
+    """Enter the host's namespace, run `work`, send the result, and exit without the parent's cleanup."""
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
         join(space)
-        _go_first()
+        _raise_priority()
         os.environ["GLOO_SOCKET_IFNAME"] = "eth0"
-        pipe.send((True, work(place, *arguments)))
+        pipe.send((True, work(context, *arguments)))
     except threading.BrokenBarrierError:
         pipe.send((False, "another rank has failed"))
     except BaseException:
-        place._barrier.abort()
+        context._barrier.abort()
         pipe.send((False, traceback.format_exc()))
     finally:
         pipe.close()
         os._exit(0)
 
 
-def _go_first() -> None:
-    """Run before ordinary processes where that is allowed: ranks sleep or wait nearly all of the time."""
+def _raise_priority() -> None:
+    """Use a real-time priority if permitted: ranks sleep or wait nearly all of the time."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

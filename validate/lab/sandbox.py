@@ -1,6 +1,6 @@
-"""A room of its own for the lab: new network and mount namespaces, which the kernel takes back with the last process.
+"""A sandbox for the lab: new network and mount namespaces, which the kernel removes with the last process.
 
-So nothing can be left behind, whatever happens to the lab: what it makes is invisible outside and dies with it.
+So nothing is left behind, whatever happens: the interfaces of the lab are invisible outside and disappear with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 INSIDE = "CLUSTERSIM_LAB_INSIDE"
-"""Set to who made the room, inside it: `root`, or `user` who is root in there only."""
+"""Environment variable inside the sandbox: `root`, or `user` in a user namespace, which created it."""
 
 _PROGRAMS = ("ip", "tc", "unshare", "mount")
 
@@ -31,36 +31,36 @@ tc filter add dev one parent 1: protocol ip u32 match ip src 10.0.0.1/32 match i
 ip -n trial link set lo up
 echo 1 > /proc/sys/net/ipv4/ip_forward
 """
-"""Everything that the lab asks of a kernel, once."""
+"""A script with everything that the lab needs from the kernel."""
 
 
 def is_inside() -> bool:
-    """Say whether this process is in a room that `enter` made."""
-    return who_made_it() is not None
+    """Return whether this process is in a sandbox of `enter`."""
+    return sandbox_creator() is not None
 
 
-def who_made_it() -> str | None:
-    """Return `root` or `user`, who made the room that this process is in; None where it is in none."""
+def sandbox_creator() -> str | None:
+    """Return `root` or `user`, the creator of this process's sandbox; None outside a sandbox."""
     return os.environ.get(INSIDE)
 
 
-def why_not() -> str | None:
-    """Return why the lab cannot run on this machine, in words for its user, or None where it can."""
+def unavailable_reason() -> str | None:
+    """Return why the lab cannot run on this machine; None if it can."""
     if sys.platform != "linux":
-        return f"the lab is made of Linux network namespaces, and this is {sys.platform}"
+        return f"the lab needs Linux network namespaces (got {sys.platform})"
     missing = [name for name in _PROGRAMS if shutil.which(name) is None]
     if missing:
         return f"the lab needs {', '.join(missing)} (packages iproute2, util-linux and mount on Debian)"
     trial = subprocess.run([*_unshare(), "sh", "-c", _TRIAL], capture_output=True, text=True, check=False)
     if trial.returncode == 0:
         return None
-    said = " / ".join(line for line in trial.stderr.splitlines() if "quantum of class" not in line)
-    who = "root" if os.geteuid() == 0 else "a user without rights, in a user namespace"
-    return f"the kernel does not let {who} make a cluster of network namespaces: {said or 'no reason given'}"
+    reason = " / ".join(line for line in trial.stderr.splitlines() if "quantum of class" not in line)
+    user = "root" if os.geteuid() == 0 else "an unprivileged user, in a user namespace,"
+    return f"the kernel does not allow {user} to create shaped network namespaces: {reason or 'no reason given'}"
 
 
 def enter(arguments: Sequence[str]) -> None:
-    """Replace this process by `python -m validate.lab` with these arguments, in a room of its own."""
+    """Replace this process with `python -m validate.lab` and these arguments, in a sandbox."""
     script = 'mount -t tmpfs tmpfs /run && mkdir -p /run/netns && ip link set lo up && exec "$@"'
     command = [*_unshare(), "sh", "-c", script, "sh", sys.executable, "-m", "validate.lab", *arguments]
     sys.stdout.flush()

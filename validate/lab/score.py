@@ -1,4 +1,4 @@
-"""Simulated against real: the error of every figure, and whether each group of cases is as near as it has to be."""
+"""Simulated against measured: the error of every figure, and whether each group meets its limits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from validate.lab.case import Case
 from validate.lab.forecast import Forecast, forecast
 
 LEAST_LINE_S = 0.060
-"""Shorter messages are shown and not judged: the bucket that gives a link its rate is worth a millisecond of them."""
+"""Shorter messages are shown and not judged: the token bucket of a link has an effect of a millisecond on them."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What is asked of a group: its mean error, the largest of one figure, and of distributions of staleness."""
+    """Limits of a group: its mean error, the largest error of a figure, and the distance of staleness distributions."""
 
     mean: float
     worst: float | None = None
@@ -30,12 +30,12 @@ GATES: Mapping[str, Gate] = {
     "asynchronous server": Gate(0.04, distance=0.05),
     "link sharing": Gate(0.01),
 }
-"""Groups that are not here are shown and not judged: one queue for all shares a link only about as the model does."""
+"""Other groups are shown and not judged: one queue for all flows shares a link only roughly as the model does."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One figure, simulated and measured; or, as `staleness`, the distance of two distributions."""
+    """One figure, simulated and measured; or, for `staleness`, the distance of two distributions."""
 
     group: str
     name: str
@@ -48,24 +48,24 @@ class Compared:
 
 
 def compare(cases: Sequence[Case]) -> list[Compared]:
-    """Simulate every case and return all its figures."""
+    """Simulate every case and return all figures."""
     return [row for case in cases for row in _rows(case, forecast(case))]
 
 
-def _rows(case: Case, said: Forecast) -> Iterator[Compared]:
+def _rows(case: Case, simulation: Forecast) -> Iterator[Compared]:
     judged = case.line_s >= LEAST_LINE_S or case.group != "collectives"
     for metric, figure in case.figures.items():
-        simulated = said.figures[metric]
+        simulated = simulation.figures[metric]
         spread = (figure.most - figure.least) / figure.median
         error = simulated / figure.median - 1.0
         yield Compared(case.group, case.name, metric, simulated, figure.median, spread, error, judged)
     if len(case.staleness) > 1:
-        distance = kolmogorov_smirnov(said.staleness, case.staleness)
+        distance = kolmogorov_smirnov(simulation.staleness, case.staleness)
         yield Compared(case.group, case.name, "staleness", None, None, None, distance, judged)
 
 
 def kolmogorov_smirnov(one: Mapping[int, int], other: Mapping[int, int]) -> float:
-    """Return the largest difference of two cumulative distributions, each given by how often a value came.
+    """Return the largest difference of two cumulative distributions, each given by the counts of values.
 
     >>> kolmogorov_smirnov({0: 1, 1: 1}, {0: 3, 1: 1})
     0.25
@@ -82,7 +82,7 @@ def kolmogorov_smirnov(one: Mapping[int, int], other: Mapping[int, int]) -> floa
 
 @dataclass(frozen=True)
 class Judged:
-    """A group as a whole: its mean and largest error, the largest distance, and what is missed of its gate."""
+    """A group: its mean and largest error, the largest distance, and the limits that it does not meet."""
 
     group: str
     num_figures: int
@@ -93,7 +93,7 @@ class Judged:
 
 
 def judge(rows: Sequence[Compared]) -> list[Judged]:
-    """Return every group's errors over the figures that are judged, and what of its gate they miss."""
+    """Return the errors of every group over its judged figures, and the limits that they do not meet."""
     return [
         _judge(group, [row for row in rows if row.group == group]) for group in dict.fromkeys(row.group for row in rows)
     ]
@@ -107,22 +107,22 @@ def _judge(group: str, rows: Sequence[Compared]) -> Judged:
     gate = GATES.get(group)
     missed = []
     if gate is not None and found > gate.mean:
-        missed.append(f"the mean error is {found:.2%}, and at most {gate.mean:.0%} is asked for")
+        missed.append(f"the mean error is {found:.2%} (allowed: at most {gate.mean:.0%})")
     if gate is not None and gate.worst is not None and worst > gate.worst:
-        missed.append(f"the largest error is {worst:.2%}, and at most {gate.worst:.0%} is asked for")
+        missed.append(f"the largest error is {worst:.2%} (allowed: at most {gate.worst:.0%})")
     if gate is not None and gate.distance is not None and distance is not None and distance > gate.distance:
-        missed.append(f"distributions of staleness differ by {distance:.3f}, and at most {gate.distance} is asked for")
+        missed.append(f"distributions of staleness differ by {distance:.3f} (allowed: at most {gate.distance})")
     return Judged(group, len(errors), found, worst, distance, tuple(missed))
 
 
 def report(rows: Sequence[Compared]) -> str:
-    """Return the tables: every figure by group, and the groups last."""
+    """Return the tables: every figure by group, then the groups."""
     parts = []
     for group in dict.fromkeys(row.group for row in rows):
         lines = [_cells(row) for row in rows if row.group == group]
         headings = ("case", "metric", "real", "spread", "simulated", "error", "")
         parts.append("\n".join([group, *aligned([headings, *lines], ("case", "metric", ""), indent="  ")]))
-    headings = ("group", "figures", "mean error", "largest", "staleness", "asked for", "")
+    headings = ("group", "figures", "mean error", "largest", "staleness", "limit", "")
     groups = [_group_cells(each) for each in judge(rows)]
     parts.append("\n".join(aligned([headings, *groups], ("group", ""))))
     return "\n\n".join(parts)
@@ -140,7 +140,7 @@ def _cells(row: Compared) -> tuple[str, ...]:
 
 def _group_cells(each: Judged) -> tuple[str, ...]:
     gate = GATES.get(each.group)
-    asked = "-" if gate is None else percent_text(gate.mean, signed=False)
+    limit = "-" if gate is None else percent_text(gate.mean, signed=False)
     distance = "" if each.distance is None else f"{each.distance:.3f}"
-    told = "; ".join(each.missed) or ("" if gate is None else "kept")
-    return each.group, str(each.num_figures), f"{each.mean:.2%}", f"{each.worst:.2%}", distance, asked, told
+    verdict = "; ".join(each.missed) or ("" if gate is None else "met")
+    return each.group, str(each.num_figures), f"{each.mean:.2%}", f"{each.worst:.2%}", distance, limit, verdict

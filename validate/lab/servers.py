@@ -1,4 +1,4 @@
-"""A parameter server for real: workers that sleep and push over torch's send, and a server that applies and answers."""
+"""A real parameter server: workers sleep and send gradients with torch, and the server applies them and answers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from itertools import pairwise
 from typing import Any
 
 from validate.lab.collectives import ITEM_BYTES, begin_group
-from validate.lab.ranks import Place
+from validate.lab.ranks import RankContext
 
 _LEARNING_RATE = 1e-6
 _OVER = -1.0
-"""What the first parameter is when there is no more to do; it is 1 otherwise, and no gradient changes it."""
+"""Value of the first parameter at the end of the training; it is 1 before, and no gradient changes it."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How a server treats gradients: `kind` is server, backup, async or bounded-staleness, as in a scenario."""
+    """How a server handles gradients: `kind` is server, backup, async or bounded-staleness, as in a scenario."""
 
     kind: str
     backups: int = 0
@@ -28,11 +28,11 @@ class Mode:
 
 
 Log = list[tuple[float, int, int, int, bool]]
-"""What became of gradients: (time, worker, version read, version written, accepted), as in clustersim's log."""
+"""The log of gradients: (time, worker, version read, version written, accepted), as in clustersim's log."""
 
 
 def between_updates(log: Log, before: int) -> list[float]:
-    """Return the seconds between updates, from the one called `before` on [num_updates - before].
+    """Return the seconds between updates, from version `before` on [num_updates - before].
 
     >>> between_updates([(1.0, 0, 0, 1, True), (1.5, 1, 0, 2, True), (1.7, 2, 0, 3, False), (2.5, 0, 1, 3, True)], 1)
     [0.5, 1.0]
@@ -41,8 +41,8 @@ def between_updates(log: Log, before: int) -> list[float]:
     return [later - earlier for (_, earlier), (_, later) in pairwise(updated[before - 1 :])]
 
 
-class Book(ABC):
-    """What the server knows, under one lock: the model's version, and the log of gradients."""
+class ServerState(ABC):
+    """The state of the server, under one lock: the model's version, and the log of gradients."""
 
     def __init__(self, num_workers: int, num_updates: int):
         self.num_workers, self.num_updates = num_workers, num_updates
@@ -57,26 +57,26 @@ class Book(ABC):
 
     @abstractmethod
     def apply(self, worker: int) -> bool:
-        """Take a gradient into account, or drop it; say whether it is applied."""
+        """Use a gradient or drop it; return whether it is applied."""
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
-        """Say whether a worker may read and begin its next iteration."""
+        """Return whether a worker may read the parameters and start its next iteration."""
 
     def note(self, worker: int, written: int, accepted: bool) -> None:
-        """Put a gradient into the log."""
+        """Add a gradient to the log."""
         self.log.append((time.monotonic(), worker, self.read[worker], written, accepted))
 
 
 @dataclass
 class _Taken:
-    """The gradients of an update that is not complete yet."""
+    """The gradients of an update that is not complete."""
 
     workers: list[int] = field(default_factory=list)
 
 
-class FirstGradients(Book):
-    """An update takes the first gradients of its version: all but `backups` of them."""
+class SynchronousServer(ServerState):
+    """An update uses the first gradients of its version: all but `backups` of them."""
 
     def __init__(self, num_workers: int, num_updates: int, backups: int):
         super().__init__(num_workers, num_updates)
@@ -98,7 +98,7 @@ class FirstGradients(Book):
         return self.version > self.read[worker]
 
 
-class EveryOne(Book):
+class AsynchronousServer(ServerState):
     """Every gradient makes a version; no worker is more than `bound` iterations ahead of the slowest."""
 
     def __init__(self, num_workers: int, num_updates: int, bound: int | None):
@@ -116,80 +116,80 @@ class EveryOne(Book):
         return self._bound is None or self._clocks[worker] - min(self._clocks) <= self._bound
 
 
-def open_book(mode: Mode, num_workers: int, num_updates: int) -> Book:
-    """Return the rules of a mode.
+def server_state(mode: Mode, num_workers: int, num_updates: int) -> ServerState:
+    """Return the initial state of a server of this mode.
 
-    >>> book = open_book(Mode("backup", backups=1), num_workers=2, num_updates=10)
-    >>> book.apply(worker=1), book.version, book.apply(worker=0)
+    >>> state = server_state(Mode("backup", backups=1), num_workers=2, num_updates=10)
+    >>> state.apply(worker=1), state.version, state.apply(worker=0)
     (True, 1, False)
     """
     if mode.kind in ("server", "backup"):
-        return FirstGradients(num_workers, num_updates, mode.backups)
-    return EveryOne(num_workers, num_updates, mode.bound if mode.kind == "bounded-staleness" else None)
+        return SynchronousServer(num_workers, num_updates, mode.backups)
+    return AsynchronousServer(num_workers, num_updates, mode.bound if mode.kind == "bounded-staleness" else None)
 
 
 def serve_and_work(
-    place: Place, store: str, mode: Mode, num_bytes: int, draws_s: Sequence[Sequence[float]], num_updates: int
+    context: RankContext, store: str, mode: Mode, num_bytes: int, draws_s: Sequence[Sequence[float]], num_updates: int
 ) -> Log:
-    """Train until there are so many updates; return the log where this rank is the server, which is the last one.
+    """Train for `num_updates` updates; return the log on the server, which is the last rank, else an empty list.
 
-    `draws_s` [num_workers][num_iterations] are the seconds that each worker computes.
+    `draws_s` [num_workers][num_iterations] are the compute times of each worker.
     """
     import torch.distributed as dist
 
-    begin_group(place, store)
+    begin_group(context, store)
     try:
-        place.meet()
-        if place.rank == place.num_ranks - 1:
-            return _serve(open_book(mode, place.num_ranks - 1, num_updates), num_bytes)
-        _work(place, num_bytes, draws_s[place.rank])
+        context.barrier()
+        if context.rank == context.num_ranks - 1:
+            return _serve(server_state(mode, context.num_ranks - 1, num_updates), num_bytes)
+        _work(context, num_bytes, draws_s[context.rank])
         return []
     finally:
-        place.meet()
+        context.barrier()
         dist.destroy_process_group()
 
 
-def _work(place: Place, num_bytes: int, draws_s: Sequence[float]) -> None:
-    """Compute, push, pull, until the server says that it is over."""
+def _work(context: RankContext, num_bytes: int, draws_s: Sequence[float]) -> None:
+    """Compute, push and pull until the server ends the training."""
     import torch
     import torch.distributed as dist
 
     gradient, parameters = torch.zeros(num_bytes // ITEM_BYTES), torch.zeros(num_bytes // ITEM_BYTES)
-    server = place.num_ranks - 1
+    server = context.num_ranks - 1
     for compute_s in draws_s:
         time.sleep(compute_s)
         dist.send(gradient, server)
         dist.recv(parameters, server)
         if parameters[0].item() == _OVER:
             return
-    raise RuntimeError(f"worker {place.rank} has no compute time for iteration {len(draws_s)}")
+    raise RuntimeError(f"worker {context.rank} has no compute time for iteration {len(draws_s)}")
 
 
-def _serve(book: Book, num_bytes: int) -> Log:
-    """Answer every worker, with a thread for each, until all have been told that it is over."""
+def _serve(state: ServerState, num_bytes: int) -> Log:
+    """Serve every worker in a thread until all have received the end of the training."""
     import torch
 
     parameters = torch.ones(num_bytes // ITEM_BYTES)
     failures: list[BaseException] = []
 
-    def answer_and_tell(worker: int) -> None:
+    def answer_or_fail(worker: int) -> None:
         try:
-            _answer(book, worker, parameters)
+            _answer(state, worker, parameters)
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=answer_and_tell, args=(worker,)) for worker in range(book.num_workers)]
+    threads = [threading.Thread(target=answer_or_fail, args=(worker,)) for worker in range(state.num_workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     if failures:
         raise failures[0]
-    return book.log
+    return state.log
 
 
-def _answer(book: Book, worker: int, parameters: Any) -> None:
-    """Receive a worker's gradients one by one; apply each, wait as the rules say, and send the parameters back."""
+def _answer(state: ServerState, worker: int, parameters: Any) -> None:
+    """Receive a worker's gradients one by one; apply each, wait until it may continue, and send the parameters."""
     import torch
     import torch.distributed as dist
 
@@ -197,13 +197,13 @@ def _answer(book: Book, worker: int, parameters: Any) -> None:
     over = torch.full_like(parameters, _OVER)
     while True:
         dist.recv(gradient, worker)
-        with book.changed:
-            if not book.is_over and book.apply(worker):
+        with state.changed:
+            if not state.is_over and state.apply(worker):
                 parameters.add_(gradient, alpha=-_LEARNING_RATE)
-                book.changed.notify_all()
-            book.changed.wait_for(lambda: book.is_over or book.may_go_on(worker))
-            book.read[worker] = book.version
-            is_over = book.is_over
+                state.changed.notify_all()
+            state.changed.wait_for(lambda: state.is_over or state.may_go_on(worker))
+            state.read[worker] = state.version
+            is_over = state.is_over
         dist.send(over if is_over else parameters, worker)
         if is_over:
             return

@@ -1,7 +1,7 @@
-"""How a link is given its rate: a token bucket on the sending side, with a queue for each pair of hosts or for all.
+"""Sets the rate of a link: a token bucket at the sending end, with a queue for each pair of hosts or for all.
 
-A queue for each pair shares a link max-min fairly, as `sharing: max-min`; one queue for all of them shares it about as
-`sharing: proportional`. Buckets hold one large packet of the kernel's, so that one timer sends 5 to 20 frames.
+A queue for each pair shares a link max-min fairly, as `sharing: max-min`; one queue for all pairs shares it about as
+`sharing: proportional`. A bucket holds one large packet of the kernel, so that one timer sends 5 to 20 frames.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 QUEUE_PACKETS = 2000
-"""Never full: with these few flows TCP's buffers are what limits a queue."""
+"""Never full: with these few flows, TCP's buffers limit a queue."""
 
 HEADROOM_BYTES = 600
-"""Headers of the packet that a bucket holds."""
+"""Headers of the packet in a bucket."""
 
 
 def packet_bytes(megabits_per_s: float) -> int:
-    """Return the largest packet that the kernel hands to a link of this rate, worth about half a millisecond of it."""
+    """Return the largest packet that the kernel passes to a link of this rate, about half a millisecond long."""
     if megabits_per_s <= 120:
         return 7600
     return 15000 if megabits_per_s <= 300 else 30000
 
 
 def shaped(device: str, megabits_per_s: float, pairs: Sequence[tuple[str, str]], queues: str) -> list[str]:
-    """Return the lines for `tc -batch` that give a device its rate; `queues` are `pair` or `fifo`.
+    """Return the lines for `tc -batch` that set the rate of a device; `queues` is `pair` or `fifo`.
 
     `pairs` are the (source, destination) addresses whose messages leave through the device.
     """
@@ -35,7 +35,7 @@ def shaped(device: str, megabits_per_s: float, pairs: Sequence[tuple[str, str]],
         f"class add dev {device} parent 1: classid 1:1 htb rate {bits_per_s}bit ceil {bits_per_s}bit {tokens}",
     ]
     served: list[tuple[str, str] | None] = [None, *(pairs if queues == "pair" else ())]
-    least = bits_per_s // (2 * len(served))  # what each is sure of: their sum must stay below the rate
+    least = bits_per_s // (2 * len(served))  # guaranteed rate of each; their sum must stay below the rate
     for number, pair in enumerate(served, start=2):
         rate = f"rate {min(least, bits_per_s // 200)}bit ceil {bits_per_s}bit {tokens} quantum {bucket}"
         lines.append(f"class add dev {device} parent 1:1 classid 1:{number:x} htb {rate}")

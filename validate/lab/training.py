@@ -1,4 +1,4 @@
-"""Data-parallel training for real: torch's DistributedDataParallel over gloo, with layers that sleep to compute."""
+"""Real data-parallel training: torch's DistributedDataParallel over gloo, with layers that sleep as compute."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from validate.lab.collectives import begin_group
-from validate.lab.ranks import Place
+from validate.lab.ranks import RankContext
 
 if TYPE_CHECKING:
     import torch
 
 WIDTH = 512
-"""Inputs of a layer; its outputs say how large it is."""
+"""Inputs of a layer; its size determines the number of outputs."""
 
 _LEARNING_RATE = 1e-6
 
 
 @dataclass(frozen=True)
 class Net:
-    """Layers of the same size in a row, each of which sleeps on its way forward and backward."""
+    """A sequence of equal layers, each of which sleeps in its forward and backward pass."""
 
     num_layers: int
     layer_bytes: int
@@ -32,17 +32,17 @@ class Net:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained and how: `bucket_bytes` caps DDP's buckets, or None for one all-reduce after backward."""
+    """A training: `bucket_bytes` caps DDP's buckets, or None for one all-reduce after backward."""
 
     net: Net
     bucket_bytes: int | None
 
 
-def layer_times(place: Place, net: Net, num_iterations: int) -> dict[str, list[float]]:
-    """Train on one rank, without any communication; return the medians of what each layer takes.
+def layer_times(context: RankContext, net: Net, num_iterations: int) -> dict[str, list[float]]:
+    """Train on one rank, without communication; return the median time of each layer.
 
-    `forward_s` and `backward_s` [num_layers] in the order of the layers, and `update_s` [1]. They are what
-    the simulator is told.
+    `forward_s` and `backward_s` [num_layers] in the order of the layers, and `update_s` [1]. They are the
+    inputs of the simulator.
     """
     import torch
 
@@ -60,7 +60,7 @@ def layer_times(place: Place, net: Net, num_iterations: int) -> dict[str, list[f
         done_s = time.monotonic()
         optimizer.step()
         optimizer.zero_grad()
-        samples.append(_laps(marks, began_s, turned_s, done_s, time.monotonic()))
+        samples.append(_layer_seconds(marks, began_s, turned_s, done_s, time.monotonic()))
     kept = samples[2:]
     return {
         key: [sorted(sample[key][layer] for sample in kept)[len(kept) // 2] for layer in range(len(kept[0][key]))]
@@ -68,10 +68,10 @@ def layer_times(place: Place, net: Net, num_iterations: int) -> dict[str, list[f
     }
 
 
-def _laps(
+def _layer_seconds(
     marks: Sequence[tuple[str, int, float]], began_s: float, turned_s: float, done_s: float, ended_s: float
 ) -> dict[str, list[float]]:
-    """Return the time of each layer from the times at which layers ended; the last takes what is left."""
+    """Return the time of each layer from the end times of layers; the last layer gets the rest."""
     forward = [began_s, *sorted(at for what, _, at in marks if what == "forward")[:-1], turned_s]
     backward = [turned_s, *sorted(at for what, _, at in marks if what == "backward"), done_s]
     return {
@@ -81,33 +81,33 @@ def _laps(
     }
 
 
-def train(place: Place, store: str, trainings: Sequence[Training], num_iterations: int) -> list[Trained]:
-    """Train each, one after the other, for so many iterations."""
+def train(context: RankContext, store: str, trainings: Sequence[Training], num_iterations: int) -> list[Trained]:
+    """Run the trainings one after the other, for `num_iterations` each."""
     import torch.distributed as dist
 
-    begin_group(place, store)
+    begin_group(context, store)
     try:
-        return [_train(place, training, num_iterations) for training in trainings]
+        return [_train(context, training, num_iterations) for training in trainings]
     finally:
         dist.destroy_process_group()
 
 
 @dataclass(frozen=True)
 class Trained:
-    """When each iteration ended on this rank [num_iterations], and the bytes of DDP's buckets."""
+    """The end of each iteration on this rank [num_iterations], and the bytes of DDP's buckets."""
 
     end_s: list[float]
     bucket_bytes: list[int]
 
 
-def _train(place: Place, training: Training, num_iterations: int) -> Trained:
+def _train(context: RankContext, training: Training, num_iterations: int) -> Trained:
     import torch
 
     model = build(training.net, [])
     optimizer = torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE)
     step, buckets = _overlapped(model, training.bucket_bytes) if training.bucket_bytes else _whole(model)
     end_s = []
-    place.meet()
+    context.barrier()
     for _ in range(num_iterations):
         step()
         optimizer.step()
@@ -117,20 +117,20 @@ def _train(place: Place, training: Training, num_iterations: int) -> Trained:
 
 
 def _overlapped(model: torch.nn.Module, bucket_bytes: int) -> tuple[Any, Any]:
-    """Return what trains by DistributedDataParallel, and what tells the sizes of its buckets."""
+    """Return a function for one iteration with DistributedDataParallel, and one for the sizes of its buckets."""
     from torch.nn.parallel import DistributedDataParallel
 
     parallel = DistributedDataParallel(model, bucket_cap_mb=bucket_bytes / 1024**2)
 
     def buckets() -> list[int]:
-        said = str(parallel._get_ddp_logging_data().get("rebuilt_bucket_sizes", ""))
-        return [int(size) for size in said.replace(",", " ").split()]
+        text = str(parallel._get_ddp_logging_data().get("rebuilt_bucket_sizes", ""))
+        return [int(size) for size in text.replace(",", " ").split()]
 
     return lambda: _forward(parallel).backward(), buckets
 
 
 def _whole(model: torch.nn.Module) -> tuple[Any, Any]:
-    """Return what trains by one all-reduce of all gradients after backward, and what tells their size."""
+    """Return a function for one iteration with one all-reduce after backward, and one for its size."""
     import torch
     import torch.distributed as dist
 
@@ -159,11 +159,11 @@ def _forward(model: torch.nn.Module) -> torch.Tensor:
 
 
 def build(net: Net, marks: list[tuple[str, int, float]]) -> torch.nn.Module:
-    """Return the layers; each adds (`forward` or `backward`, its number, the time) to `marks` when it is done."""
+    """Return the layers; each adds (`forward` or `backward`, its number, the time) to `marks` at its end."""
     import torch
 
     class Sleep(torch.autograd.Function):
-        """Takes its time on the way forward, and on the way back before the gradients of its layer."""
+        """Sleeps in the forward pass, and in the backward pass before the gradients of its layer."""
 
         @staticmethod
         def forward(context: Any, values: torch.Tensor, layer: int) -> torch.Tensor:
@@ -179,7 +179,7 @@ def build(net: Net, marks: list[tuple[str, int, float]]) -> torch.nn.Module:
             return gradients[0], None
 
     class Layer(torch.nn.Module):
-        """A matrix, of whose outputs only so many go on as the next layer takes."""
+        """A matrix; only as many outputs are used as the next layer has inputs."""
 
         def __init__(self, number: int):
             super().__init__()

@@ -1,5 +1,5 @@
-"""The worker for real nodes: what `clustersim validate --real` compares with the simulator, measured.
+"""The worker for real nodes: it measures what `clustersim validate --real` compares with the simulator.
 
-Standard library, torch and `clustersim.profiling` (which is the same) only. `clustersim validate --write-worker FILE`
-packs all of it into one file that runs on a node where nothing but torch is installed.
+It needs only the standard library, torch and `clustersim.profiling`, which has the same dependencies.
+`clustersim validate --write-worker FILE` packs all of it into one file, which runs on a node with only torch.
 """

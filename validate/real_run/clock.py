@@ -1,4 +1,4 @@
-"""When something happened on a device: the host's clock on a CPU, events on a GPU, both in seconds of the host's."""
+"""Times of events on a device, in seconds of the host's clock: that clock on a CPU, CUDA events on a GPU."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any
 import torch
 
 Mark = Any
-"""A moment: a number on a CPU, an event on a GPU whose time is asked for later."""
+"""A point in time: a number on a CPU, an event on a GPU whose time is read later."""
 
 
 class HostClock:
-    """A CPU does what it is told at once, so that the host's clock says when."""
+    """The clock of a CPU, which runs operations synchronously."""
 
     def mark(self) -> Mark:
-        """Return now."""
+        """Return a mark of the present time."""
         return time.perf_counter()
 
     def seconds(self, mark: Mark) -> float:
-        """Return the host's seconds of a mark."""
+        """Return the host's time of a mark in seconds."""
         return float(mark)
 
     def settle(self) -> None:
-        """Wait until everything that was launched is done."""
+        """Wait until all launched work is done."""
 
     def stretch(self, begin: Mark, end: Mark, factor: float) -> None:
-        """Sleep so long that what lay between two marks has taken `factor` times its time."""
+        """Sleep until the time since `begin` is `factor` times that between two marks."""
         if factor > 1:
             time.sleep((factor - 1) * (self.seconds(end) - self.seconds(begin)))
 
 
 class CudaClock(HostClock):
-    """A GPU runs behind its host: marks are events of the stream that is current, timed when all is done."""
+    """The clock of a GPU, which runs asynchronously: marks are events of the current stream, read when it is done."""
 
     def __init__(self) -> None:
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""The worker's command line: what to measure, phase after phase, and where to write it."""
+"""The worker's command line: the phases to measure, and the file to write."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 PHASES = ("all-reduce", "layers", "compute", "communication", "overlap", "no-overlap", "straggler", "server", "async")
 _ALONE = ("layers", "compute")
-"""Phases that one rank can do alone."""
+"""Phases that a single rank can run."""
 
 Measure = Callable[["Ranks"], dict[str, Any]]
 
 
 class Phase(NamedTuple):
-    """One measurement: what it is called, its kind, and what does it."""
+    """One measurement: its name, its kind, and its function."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class Phase(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure everything that is asked for; return 0, or 3 where that cannot be."""
+    """Measure all requested phases; return 0, or 3 if that is not possible."""
     options = _parser().parse_args(arguments)
     try:
         if find_spec("torch") is None:
@@ -49,14 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     import torch.distributed as dist
 
-    from real_run.facts import ask_for_topology, gather_facts
+    from real_run.facts import gather_facts, request_topology
     from real_run.ranks import join
     from real_run.record import Record
 
     _check(options)
-    ask_for_topology()
+    request_topology()
     ranks = join(options.backend, options.device, options.timeout)
-    _warm(options, ranks)
+    _set_defaults(options, ranks)
     phases = list(_phases(options, ranks))
     head = {"tool": "1", "date": time.strftime("%Y-%m-%d"), "facts": gather_facts(ranks)}
     try:
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
             raise
         if record is not None:
             record.add(phase.name, phase.kind, found)
-    ranks.meet()
+    ranks.barrier()
     if record is not None:
         record.finish()
         print(f"run: {record.path}", file=sys.stderr)
@@ -84,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse what cannot be measured before anybody waits for it."""
+    """Check the options before the processes of the job connect."""
     from clustersim.profiling.models import MODELS, canonical
 
     options.models = [canonical(name.strip()) for name in options.models.split(",")] if options.models else None
@@ -101,28 +101,30 @@ def _check(options: argparse.Namespace) -> None:
         raise ProfilingError(f"--straggler {rank}{colon}{factor}: write RANK:FACTOR, such as 1:2") from None
     if not (0 < options.straggler[0] < max(size, 2) and options.straggler[1] > 1):
         raise ProfilingError(
-            f"--straggler {rank}:{factor}: the rank is one of 1 to {size - 1}, as rank 0 is a server, and the "
-            "factor is above 1"
+            f"--straggler {rank}:{factor}: the rank must be 1 to {size - 1}, as rank 0 is the server, and the "
+            "factor above 1"
         )
     for name in ("iterations", "warm_up", "batch"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ProfilingError(f"--{name.replace('_', '-')} is at least 1 (got {getattr(options, name)})")
+            raise ProfilingError(f"--{name.replace('_', '-')} must be at least 1 (got {getattr(options, name)})")
 
 
-def _warm(options: argparse.Namespace, ranks: Ranks) -> None:
-    """Fill in what depends on the device: a GPU trains ResNet-50 at 32, a CPU SqueezeNet at 2."""
+def _set_defaults(options: argparse.Namespace, ranks: Ranks) -> None:
+    """Set the defaults of the device: a GPU trains ResNet-50 at batch 32, a CPU SqueezeNet at batch 2."""
     on_gpu = ranks.device.is_cuda
     options.models = options.models or (["resnet50"] if on_gpu else ["squeezenet-1.0"])
     options.batch = options.batch or (32 if on_gpu else 2)
     options.max_bytes = options.max_bytes or (2**28 if on_gpu else 2**24)
     if options.paced is not None and (on_gpu or not options.paced > 0):
-        raise ProfilingError("--paced is for ranks on a CPU (--device cpu), and is a time above 0")
+        raise ProfilingError(
+            f"--paced must be above 0 and is for ranks on a CPU (got {options.paced}); give --device cpu"
+        )
     if options.precision == "tf32" and not on_gpu:
-        raise ProfilingError("tf32 is a format of CUDA devices; take --precision fp32")
+        raise ProfilingError("tf32 needs a CUDA device (got a CPU); give --precision fp32")
 
 
 def _phases(options: argparse.Namespace, ranks: Ranks) -> Iterator[Phase]:
-    """Yield what is to be measured; one rank alone only computes."""
+    """Yield the phases to measure; a single rank only computes."""
     from real_run.sweep import all_reduce_sweep
     from real_run.training import Job
 
@@ -181,27 +183,38 @@ def _with(about: dict[str, Any], measure: Measure, ranks: Ranks) -> dict[str, An
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="real_run",
-        description="Measure collectives and trainings on this cluster, one process a GPU, by torchrun.",
+        description="Measure collectives and trainings on this cluster with torchrun, one process per GPU.",
     )
     parser.add_argument("--output", "-o", type=Path, default=Path("run.json"), metavar="FILE", help="%(default)s")
     parser.add_argument(
-        "--models", metavar="LIST", help="of clustersim's catalogue; resnet50, or squeezenet-1.0 on a CPU"
+        "--models", metavar="LIST", help="models of clustersim's catalogue; resnet50, or squeezenet-1.0 on a CPU"
     )
-    parser.add_argument("--batch", type=int, metavar="N", help="samples of a rank; 32, or 2 on a CPU")
-    parser.add_argument("--precision", default="fp32", metavar="P", help=f"of {', '.join(PRECISIONS)}; %(default)s")
-    parser.add_argument("--layout", default="nchw", metavar="L", help=f"of {', '.join(LAYOUTS)}; %(default)s")
-    parser.add_argument("--phases", default=",".join(PHASES), metavar="LIST", help="what to measure; all: %(default)s")
-    parser.add_argument("--iterations", type=int, default=20, metavar="N", help="of each training; %(default)s")
-    parser.add_argument("--warm-up", type=int, default=3, metavar="N", help="before them; %(default)s")
-    parser.add_argument("--straggler", default="1:2", metavar="R:F", help="rank R takes F times as long; %(default)s")
-    parser.add_argument("--max-bytes", type=int, metavar="N", help="largest all-reduce; 256 MiB, or 16 MiB on a CPU")
-    parser.add_argument("--kernel-ms", type=float, default=20.0, metavar="MS", help="time for each kernel; %(default)s")
+    parser.add_argument("--batch", type=int, metavar="N", help="samples per rank; 32, or 2 on a CPU")
+    parser.add_argument("--precision", default="fp32", metavar="P", help=f"one of {', '.join(PRECISIONS)}; %(default)s")
+    parser.add_argument("--layout", default="nchw", metavar="L", help=f"one of {', '.join(LAYOUTS)}; %(default)s")
     parser.add_argument(
-        "--paced", type=float, metavar="MS", help="pauses of so long in place of compute, where ranks share cores"
+        "--phases", default=",".join(PHASES), metavar="LIST", help="phases to measure; all: %(default)s"
+    )
+    parser.add_argument(
+        "--iterations", type=int, default=20, metavar="N", help="iterations of each training; %(default)s"
+    )
+    parser.add_argument("--warm-up", type=int, default=3, metavar="N", help="iterations before them; %(default)s")
+    parser.add_argument(
+        "--straggler", default="1:2", metavar="R:F", help="compute of rank R takes F times as long; %(default)s"
+    )
+    parser.add_argument("--max-bytes", type=int, metavar="N", help="largest all-reduce; 256 MiB, or 16 MiB on a CPU")
+    parser.add_argument(
+        "--kernel-ms", type=float, default=20.0, metavar="MS", help="measuring time per kernel; %(default)s"
+    )
+    parser.add_argument(
+        "--paced",
+        type=float,
+        metavar="MS",
+        help="iteration time of pauses that replace compute, for ranks that share cores",
     )
     parser.add_argument("--backend", default="auto", choices=["auto", "nccl", "gloo"], help="%(default)s: nccl on GPUs")
     parser.add_argument("--device", default="auto", choices=["auto", "cuda", "cpu"], help="%(default)s: a GPU if any")
     parser.add_argument(
-        "--timeout", type=float, default=600.0, metavar="S", help="wait so long for a rank; %(default)s"
+        "--timeout", type=float, default=600.0, metavar="S", help="timeout for other ranks; %(default)s"
     )
     return parser

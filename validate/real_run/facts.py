@@ -1,4 +1,4 @@
-"""What the nodes are: devices, versions, how they hang together. Hosts are numbered; their names are not told."""
+"""Facts about the nodes: devices, versions, connections. Hosts are numbered, and their names are not written."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ADD_BYTES = 64 * 2**20
 _VIRTUAL = ("lo", "docker", "veth", "br-", "virbr", "cni", "flannel")
 
 
-def ask_for_topology() -> None:
-    """Let NCCL write down what it finds on rank 0's host, unless somebody has said where already."""
+def request_topology() -> None:
+    """Let NCCL write the topology of rank 0's host to a file, unless the user has already set one."""
     if int(os.environ.get("RANK", "0")) == 0 and _DUMP not in os.environ:
         os.environ[_DUMP] = str(Path(tempfile.mkdtemp(prefix="real-run-")) / "topology.xml")
 
 
 def gather_facts(ranks: Ranks) -> dict[str, Any]:
-    """Return what all ranks say of themselves, and each host of itself, on rank 0."""
+    """Return the facts of all ranks and hosts on rank 0; an empty dict on the others."""
     if ranks.backend == "nccl":
-        dist.all_reduce(torch.zeros(1, device=ranks.device.torch))  # NCCL looks around when it is first used
+        dist.all_reduce(torch.zeros(1, device=ranks.device.torch))  # NCCL detects the topology when it is first used
     own = {
         "host": socket.gethostname(),
         "local_rank": ranks.local_rank,
@@ -41,12 +41,12 @@ def gather_facts(ranks: Ranks) -> dict[str, Any]:
         "clock_error_s": ranks.offset_error_s,
         "of_host": _host_facts() if ranks.local_rank == 0 else None,
     }
-    told = ranks.gather(own)
-    if not told:
+    facts = ranks.gather(own)
+    if not facts:
         return {}
-    hosts = list(dict.fromkeys(each["host"] for each in told))
-    of_hosts = {each["host"]: each.pop("of_host") for each in told if each["of_host"] is not None}
-    rows = [{**each, "host": hosts.index(each["host"])} for each in told]
+    hosts = list(dict.fromkeys(each["host"] for each in facts))
+    of_hosts = {each["host"]: each.pop("of_host") for each in facts if each["of_host"] is not None}
+    rows = [{**each, "host": hosts.index(each["host"])} for each in facts]
     for row in rows:
         row.pop("of_host", None)
     return {
@@ -81,7 +81,7 @@ def _interfaces() -> list[dict[str, Any]]:
 
 
 def _infiniband() -> list[dict[str, Any]]:
-    """Return the ports of InfiniBand and RoCE adapters that are active, with their rate as the kernel writes it."""
+    """Return the active ports of InfiniBand and RoCE adapters, with their rates as text of the kernel."""
     return [
         {
             "name": port.parent.parent.name,
@@ -94,7 +94,7 @@ def _infiniband() -> list[dict[str, Any]]:
 
 
 def _adding_rate(device: torch.device) -> float:
-    """Return the bytes that memory moves in a second while one buffer is added to another: three times its size."""
+    """Return the memory rate in bytes per second of adding one buffer to another, which moves three times its size."""
     one, other = (torch.zeros(_ADD_BYTES // 4, device=device) for _ in range(2))
     seconds = []
     for _ in range(5):
@@ -116,12 +116,12 @@ def _nccl_version() -> str | None:
 
 
 def _nccl_topology() -> str | None:
-    """Return what NCCL has written down, None where it has not."""
+    """Return the topology that NCCL has written, None if it has not."""
     return _text(os.environ.get(_DUMP, "")) or None
 
 
 def _output(*command: str) -> str | None:
-    """Return what a program prints; None where it is not there or fails."""
+    """Return the output of a program; None if it does not exist or fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""Every layer by itself: kernels timed one by one, for the forecast of a whole iteration that they add up to."""
+"""Times every layer separately, for a forecast of a whole iteration from the sum of its kernels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from clustersim.profiling.layers import trace_layers
 from clustersim.profiling.measure import measure_layer
 from clustersim.profiling.timer import Timer
 from real_run.ranks import Ranks
-from real_run.training import Job, Trainee
+from real_run.training import Job, LocalTraining
 
 
 def single_layers(ranks: Ranks, job: Job, kernel_s: float) -> dict[str, Any]:
-    """Return a layer profile of the model, as `clustersim profile` makes it; every rank measures, rank 0's is kept.
+    """Return a layer profile of the model, as from `clustersim profile`; every rank measures, and rank 0's is kept.
 
-    All measure at once, so that what they share (a host's memory, its cooling) is as busy as in training.
+    All ranks measure at the same time, so that shared resources (a host's memory, its cooling) are as busy as in
+    training.
     """
     stream = torch.cuda.Stream() if ranks.device.is_cuda else None
     with torch.cuda.stream(stream) if stream is not None else nullcontext():
@@ -28,19 +29,19 @@ def single_layers(ranks: Ranks, job: Job, kernel_s: float) -> dict[str, Any]:
 
 
 def _measured(ranks: Ranks, job: Job, timer: Timer) -> dict[str, Any]:
-    trainee = Trainee(ranks, job)
+    training = LocalTraining(ranks, job)
     known: dict[str, dict[str, Any]] = {}
     rows = []
-    ranks.meet()
-    for traced in trace_layers(trainee.graph, trainee.batch, job.precision):
+    ranks.barrier()
+    for traced in trace_layers(training.graph, training.batch, job.precision):
         if traced.key not in known:
             times = measure_layer(traced, job.precision, ranks.device.torch, timer, ranks.device.cache_bytes)
             known[traced.key] = {"shape": traced.shape(), **times}
         layer = traced.layer
         rows.append({"name": layer.name, "op": layer.op, "fused": list(layer.fused), **known[traced.key]})
-    for parameter in trainee.parameters:
+    for parameter in training.parameters:
         parameter.grad = torch.zeros_like(parameter)
-    trainee.update()
-    step = timer.time([trainee.update])
-    ranks.meet()
+    training.update()
+    step = timer.time([training.update])
+    ranks.barrier()
     return {"layers": rows, "update_s": step.median_s}

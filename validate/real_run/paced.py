@@ -1,6 +1,6 @@
-"""Pauses in place of compute, where ranks share cores: layers take their time and leave the cores alone.
+"""Pauses instead of compute, for ranks that share cores: layers sleep for a given time and leave the cores idle.
 
-What is measured then is how ranks meet; what they compute is nothing, and takes what it was told to take.
+This measures only the communication; the compute time is an input.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from clustersim.profiling.net import Graph
 
-_BACKWARD = 2.0  # backward takes so many times as long as forward
+_BACKWARD = 2.0  # factor of backward on the time of forward
 
 
 def pace(graph: Graph, iteration_s: float) -> None:
     """Let each layer of a model pause for an equal share of an iteration, a third of it forward and the rest backward.
 
-    Gradients are zero, and there when the layer's pause in backward is over, so that they travel as real ones do.
+    Gradients are zero and ready at the end of the layer's pause in backward, so they are sent as real ones are.
     """
     paces = _Pace(iteration_s / (1 + _BACKWARD) / len(graph.layers))
     for number, layer in enumerate(graph.layers):
@@ -26,7 +26,7 @@ def pace(graph: Graph, iteration_s: float) -> None:
 
 
 class _Pace:
-    """When each layer is to be done. One that woke late takes the time off the next, as a GPU would have gone on."""
+    """The end time of each layer. A late wake-up shortens the next pause, as a GPU would not have waited."""
 
     def __init__(self, forward_s: float):
         self._forward_s = forward_s
@@ -34,13 +34,13 @@ class _Pace:
         self._num_backward = 0
 
     def forward(self, number: int) -> None:
-        """Sleep until a layer is done forward."""
+        """Sleep until the forward pass of a layer is done."""
         if number == 0:
             self._forward_began, self._num_backward = time.perf_counter(), 0
         _sleep_until(self._forward_began + (number + 1) * self._forward_s)
 
     def backward(self) -> None:
-        """Sleep until the next layer is done backward."""
+        """Sleep until the backward pass of the next layer is done."""
         if self._num_backward == 0:
             self._backward_began = time.perf_counter()
         self._num_backward += 1
@@ -48,7 +48,7 @@ class _Pace:
 
 
 def _replace(module: nn.Module, paces: _Pace, number: int) -> None:
-    """Let a layer pass on a number that depends on its inputs and its parameters, and nothing else."""
+    """Let a layer return only a number that depends on its inputs and its parameters."""
 
     def forward(*inputs: Tensor) -> Tensor:
         parts = [*(each for each in inputs if each.is_floating_point()), *module.parameters()]

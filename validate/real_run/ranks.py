@@ -1,4 +1,4 @@
-"""The processes of the run: their group, their devices, and how far each one's clock is off rank 0's."""
+"""The processes of the run: their group, their devices, and the offsets of their clocks from that of rank 0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PINGS = 30
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among all: `control` is a group over gloo, in which objects and parameters travel by CPU."""
+    """This process in the group: `control` is a gloo group for objects and parameters in host memory."""
 
     rank: int
     size: int
@@ -36,39 +36,39 @@ class Ranks:
         return self.rank == 0
 
     def gather(self, value: Any) -> list[Any]:
-        """Return what every rank gave, on rank 0; an empty list on the others."""
+        """Return the values of all ranks on rank 0; an empty list on the others."""
         found: list[Any] | None = [None] * self.size if self.is_first else None
         dist.gather_object(value, found, dst=0, group=self.control)
         return found or []
 
     def share(self, value: Any) -> Any:
-        """Return on every rank what rank 0 gave."""
+        """Return the value of rank 0 on every rank."""
         box = [value]
         dist.broadcast_object_list(box, src=0, group=self.control)
         return box[0]
 
-    def meet(self) -> None:
-        """Wait until every rank is here and its device idle."""
+    def barrier(self) -> None:
+        """Wait until all ranks are here and their devices are idle."""
         if self.device.is_cuda:
             torch.cuda.synchronize()
         dist.barrier(group=self.control)
 
     def common_s(self, host_s: float) -> float:
-        """Return the time of this host's clock on rank 0's, from the start of the run on."""
+        """Convert a time of this host's clock to seconds of rank 0's clock since the start of the run."""
         return host_s - self.offset_s - self.origin_s
 
 
 def join(backend: str, device: str, timeout_s: float) -> Ranks:
-    """Join the group that torchrun announces (a group of one without it), on a GPU of this process's own."""
+    """Join the process group of torchrun (a group of one without it), with one GPU per process."""
     rank, size, local = (int(os.environ.get(key, value)) for key, value in _ALONE)
     is_cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     backend = ("nccl" if is_cuda else "gloo") if backend == "auto" else backend
     if backend == "nccl" and not is_cuda:
-        raise ProfilingError("nccl is for GPUs; take --backend gloo with --device cpu")
+        raise ProfilingError("nccl needs GPUs (got --device cpu, or no GPU is found); give --backend gloo")
     if is_cuda and local >= torch.cuda.device_count():
         raise ProfilingError(
-            f"process {local} of this host has no GPU of its own ({torch.cuda.device_count()} here), and nccl refuses "
-            "two processes on one; start as many as there are GPUs (--nproc-per-node)"
+            f"process {local} of this host has no GPU of its own (the host has {torch.cuda.device_count()}); start one "
+            "process per GPU (--nproc-per-node)"
         )
     opened = open_device(f"cuda:{local}" if is_cuda else "cpu")
     limit = timedelta(seconds=timeout_s)
@@ -87,10 +87,10 @@ _ALONE = (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))
 
 
 def _clock_offset(rank: int, size: int, control: Any) -> tuple[float, float]:
-    """Return how far this clock is ahead of rank 0's, and by how much that may be wrong, in seconds.
+    """Return how far this clock is ahead of rank 0's, and the error of that, in seconds.
 
-    Rank 0 pings each other rank; the answer is taken to have been written half way through the quickest round trip,
-    so that it is off by half of that at most. Clocks that this cannot tell apart are one clock: that of one host.
+    Rank 0 pings each other rank; the answer is assumed to be from the middle of the shortest round trip, so the error
+    is at most half of that. Clocks whose difference is below the error are taken as equal, as on one host.
     """
     box = torch.zeros(1, dtype=torch.float64)
     found = [(0.0, 0.0)] * size
@@ -112,7 +112,7 @@ def _clock_offset(rank: int, size: int, control: Any) -> tuple[float, float]:
 
 
 def _ping(box: torch.Tensor, other: int, control: Any) -> tuple[float, float]:
-    """Return the seconds of a round trip, and how far the other clock is ahead by it."""
+    """Return the seconds of a round trip, and how far the other clock is ahead."""
     sent_s = time.perf_counter()
     dist.send(box, dst=other, group=control)
     dist.recv(box, src=other, group=control)

@@ -1,4 +1,4 @@
-"""The run file: `clustersim.real-run/1`, written anew after every phase, each time whole or not at all."""
+"""Writes the run file, `clustersim.real-run/1`: atomically, after every phase."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA = "clustersim.real-run/1"
 
 
 class Record:
-    """What is measured so far. A job that dies leaves every phase that had ended, and which ones were still to come."""
+    """The measurements so far. After a crash, the file has all finished phases and the names of the missing ones."""
 
     def __init__(self, path: Path, head: Mapping[str, Any], planned: list[str]):
         self.path = path
@@ -22,17 +22,17 @@ class Record:
         self._write(complete=False)
 
     def add(self, name: str, kind: str, phase: Mapping[str, Any]) -> None:
-        """Keep a phase; it is on disk when this returns."""
+        """Add a phase; it is on disk when this returns."""
         self._phases.append({"name": name, "kind": kind, **phase})
         self._write(complete=False)
 
     def fail(self, name: str, reason: str) -> None:
-        """Say what ended the job."""
+        """Record the failure that ended the job."""
         self._head["failure"] = {"phase": name, "reason": reason}
         self._write(complete=False)
 
     def finish(self) -> None:
-        """Say that all that was planned is there."""
+        """Mark the file as complete."""
         self._write(complete=True)
 
     def _write(self, complete: bool) -> None:

@@ -1,7 +1,7 @@
 """Parameter servers: rank 0 is the server, in its host's memory, and all other ranks train.
 
-Gradients and parameters travel between memories of hosts over gloo, whatever the ranks compute on: a worker copies its
-gradient to the host, sends it whole, and has the parameters back.
+Gradients and parameters are sent between the memories of hosts over gloo, for any device of the ranks: a worker copies
+its gradient to the host, sends it as one message, and receives the parameters.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from real_run.diary import TraceRecorder, as_columns, iteration_seconds
 from real_run.ranks import Ranks
-from real_run.training import Job, Trainee
+from real_run.trace_recorder import TraceRecorder, as_columns, iteration_seconds
+from real_run.training import Job, LocalTraining
 
 _RATE, _MOMENTUM = 1e-6, 0.9
 _GOES_ON, _STOPS = 0.0, 1.0
 
 Log = list[tuple[float, int, int, int]]
-"""Every gradient applied: when, whose, on which version it was computed, and which version it made."""
+"""The applied gradients: time, worker, version that it was computed from, version that it produced."""
 
 
 def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any]:
     """Train with a server that waits for all gradients of an iteration, or applies each when it arrives.
 
-    Without waiting, what counts is the time from the first update after the warm-up to the last.
+    For the second, the measured time is from the first update after the warm-up to the last update.
     """
-    trainee = Trainee(ranks, job)
-    diary = TraceRecorder(ranks, trainee.clock)
-    size = sum(each.numel() for each in trainee.parameters)
-    ranks.meet()
+    training = LocalTraining(ranks, job)
+    recorder = TraceRecorder(ranks, training.clock)
+    size = sum(each.numel() for each in training.parameters)
+    ranks.barrier()
     log: Log = []
     if ranks.is_first:
-        log = _Server(ranks, trainee).serve(job, wait_for_all)
+        log = _Server(ranks, training).serve(job, wait_for_all)
     else:
-        _work(ranks, job, trainee, diary)
-    rows = [row for own in ranks.gather(diary.rows()) for row in own]
+        _work(ranks, job, training, recorder)
+    rows = [row for own in ranks.gather(recorder.rows()) for row in own]
     if not ranks.is_first:
         return {}
     found: dict[str, Any] = {"num_bytes": 4 * size, "workers": list(range(1, ranks.size)), "server": 0}
@@ -48,63 +48,63 @@ def server_training(ranks: Ranks, job: Job, wait_for_all: bool) -> dict[str, Any
         seconds = iteration_seconds(rows)
         found |= {"iteration_s": median(seconds), "iterations_s": seconds}
     else:
-        found |= _pace(log, job.num_warm_up * (ranks.size - 1))
+        found |= _update_figures(log, job.num_warm_up * (ranks.size - 1))
     return {**found, "spans": as_columns(rows)}
 
 
-def _work(ranks: Ranks, job: Job, trainee: Trainee, diary: TraceRecorder) -> None:
-    """Train until the server says that it is enough."""
-    clock, factor = trainee.clock, job.factor(ranks.rank)
-    mail = _Mail(trainee, ranks.device.is_cuda)
+def _work(ranks: Ranks, job: Job, training: LocalTraining, recorder: TraceRecorder) -> None:
+    """Train until the server ends the training."""
+    clock, factor = training.clock, job.factor(ranks.rank)
+    buffers = _HostBuffers(training, ranks.device.is_cuda)
     begin, number = clock.mark(), -job.num_warm_up
     while True:
-        loss = trainee.forward(trainee.graph)
+        loss = training.forward(training.graph)
         clock.stretch(begin, clock.mark(), factor)
         forward = clock.mark()
-        trainee.backward(loss)
+        training.backward(loss)
         clock.stretch(forward, clock.mark(), factor)
         computed = clock.mark()
-        mail.pack()
+        buffers.pack()
         copied = clock.mark()
         clock.settle()
-        dist.send(mail.gradient, dst=0, group=ranks.control)
-        dist.recv(mail.back, src=0, group=ranks.control)
+        dist.send(buffers.gradient, dst=0, group=ranks.control)
+        dist.recv(buffers.back, src=0, group=ranks.control)
         arrived = clock.mark()
-        mail.unpack()
+        buffers.unpack()
         end = clock.mark()
         for kind, first, last in (
             ("forward", begin, forward), ("backward", forward, computed), ("copy", computed, copied),
             ("communication", copied, arrived), ("exposed", copied, arrived), ("copy", arrived, end),
         ):  # fmt: skip
-            diary.note(kind, number, first, last, "push and pull" if kind == "communication" else "")
-        if float(mail.back[-1]) == _STOPS:
+            recorder.note(kind, number, first, last, "push and pull" if kind == "communication" else "")
+        if float(buffers.back[-1]) == _STOPS:
             return
         begin, number = end, number + 1
 
 
-class _Mail:
-    """What a worker sends and gets, in its host's memory: all gradients in a row, and all parameters with a word more.
+class _HostBuffers:
+    """Send and receive buffers of a worker in host memory: all gradients, and all parameters plus a stop flag.
 
-    A GPU gathers and spreads them itself, so that one copy goes each way.
+    A GPU packs and unpacks them itself, so there is one copy in each direction.
     """
 
-    def __init__(self, trainee: Trainee, is_cuda: bool):
-        self._parameters = trainee.parameters
-        self._sizes = [each.numel() for each in trainee.parameters]
+    def __init__(self, training: LocalTraining, is_cuda: bool):
+        self._parameters = training.parameters
+        self._sizes = [each.numel() for each in training.parameters]
         self.gradient = torch.zeros(sum(self._sizes), pin_memory=is_cuda)
         self.back = torch.zeros(sum(self._sizes) + 1, pin_memory=is_cuda)
-        self._device = trainee.device
-        self._staged = torch.zeros_like(self.gradient, device=trainee.device) if is_cuda else self.gradient
+        self._device = training.device
+        self._staged = torch.zeros_like(self.gradient, device=training.device) if is_cuda else self.gradient
 
     def pack(self) -> None:
-        """Put the gradients in a row, in the host's memory."""
+        """Copy all gradients to the send buffer."""
         rows = [torch.zeros_like(each) if each.grad is None else each.grad for each in self._parameters]
         torch.cat([row.detach().reshape(-1) for row in rows], out=self._staged)
         if self._staged is not self.gradient:
             self.gradient.copy_(self._staged, non_blocking=True)
 
     def unpack(self) -> None:
-        """Copy the parameters that have come into the model."""
+        """Copy the received parameters into the model."""
         parts = self.back[:-1].to(self._device, non_blocking=True).split(self._sizes)
         with torch.no_grad():
             for parameter, part in zip(self._parameters, parts, strict=True):
@@ -112,20 +112,20 @@ class _Mail:
 
 
 class _Server:
-    """Parameters and their momentum in the memory of rank 0's host."""
+    """The parameters and their momentum in the memory of rank 0's host."""
 
-    def __init__(self, ranks: Ranks, trainee: Trainee):
+    def __init__(self, ranks: Ranks, training: LocalTraining):
         self._ranks, self._workers = ranks, range(1, ranks.size)
-        flat = [each.detach().reshape(-1).cpu() for each in trainee.parameters]
-        self._parameters = torch.cat([*flat, torch.zeros(1)])  # the last number says whether work goes on
+        flat = [each.detach().reshape(-1).cpu() for each in training.parameters]
+        self._parameters = torch.cat([*flat, torch.zeros(1)])  # the last number is the stop flag
         self._momentum = torch.zeros(len(self._parameters) - 1)
 
     def serve(self, job: Job, wait_for_all: bool) -> Log:
-        """Serve so many updates of each worker, and return the log."""
-        rounds = job.num_warm_up + job.num_iterations
-        return self._in_step(rounds) if wait_for_all else self._as_they_come(rounds * len(self._workers))
+        """Serve all iterations of each worker, and return the log."""
+        num_rounds = job.num_warm_up + job.num_iterations
+        return self._synchronous(num_rounds) if wait_for_all else self._asynchronous(num_rounds * len(self._workers))
 
-    def _in_step(self, num_rounds: int) -> Log:
+    def _synchronous(self, num_rounds: int) -> Log:
         log: Log = []
         group = self._ranks.control
         arrived = [torch.zeros(len(self._momentum)) for _ in self._workers]
@@ -144,8 +144,8 @@ class _Server:
                 send.wait()
         return log
 
-    def _as_they_come(self, num_updates: int) -> Log:
-        """Apply each gradient when it arrives; once enough are applied, each worker's next one ends its work."""
+    def _asynchronous(self, num_updates: int) -> Log:
+        """Apply each gradient when it arrives; after `num_updates`, the next gradient of a worker ends its work."""
         log: Log = []
         read = dict.fromkeys(self._workers, 0)
         version, left = 0, len(self._workers)
@@ -172,7 +172,7 @@ class _Server:
         return self._ranks.common_s(time.perf_counter())
 
 
-def _pace(log: Log, num_before: int) -> dict[str, Any]:
+def _update_figures(log: Log, num_before: int) -> dict[str, Any]:
     """Return the mean time between updates and the staleness of gradients, without the first `num_before` of them."""
     counted = log[num_before:]
     window_s = counted[-1][0] - log[num_before - 1][0] if num_before else counted[-1][0] - counted[0][0]

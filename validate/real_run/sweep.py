@@ -1,4 +1,4 @@
-"""What an all-reduce takes, size by size, as nccl-tests count it."""
+"""Times of all-reduces by size, measured as in nccl-tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MAX_CALLS = 200
 
 
 def all_reduce_sweep(ranks: Ranks, max_bytes: int) -> dict[str, Any]:
-    """Return seconds of an all-reduce of each size: calls follow one another, and a sample is their mean.
+    """Return the seconds of an all-reduce of each size: a sample is the mean of back-to-back calls.
 
-    The median of five samples, each the mean over ranks; every rank makes as many calls.
+    The median of five samples, each the mean over ranks; every rank makes the same number of calls.
     """
     rows = []
     for num_bytes in sizes(max_bytes):
@@ -32,7 +32,7 @@ def all_reduce_sweep(ranks: Ranks, max_bytes: int) -> dict[str, Any]:
 
 
 def sizes(max_bytes: int) -> Iterator[int]:
-    """Yield what is measured: four times as much each time.
+    """Yield the measured sizes in bytes, each four times the previous one.
 
     >>> list(sizes(65536))
     [4096, 16384, 65536]
@@ -52,7 +52,7 @@ def _samples(ranks: Ranks, num_bytes: int) -> list[float]:
 
 
 def _seconds(ranks: Ranks, buffer: torch.Tensor, num_calls: int) -> float:
-    ranks.meet()
+    ranks.barrier()
     begin_s = time.perf_counter()
     for _ in range(num_calls):
         dist.all_reduce(buffer)
@@ -62,7 +62,7 @@ def _seconds(ranks: Ranks, buffer: torch.Tensor, num_calls: int) -> float:
 
 
 def _mean(ranks: Ranks, seconds: float) -> float:
-    """Return the mean over ranks, on all of them."""
+    """Return the mean over ranks, on every rank."""
     box = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(box, group=ranks.control)
     return float(box[0]) / ranks.size

@@ -1,4 +1,4 @@
-"""One model in training on one rank, part by part: forward, backward, update, with synthetic data."""
+"""The training of a model on one rank in parts: forward, backward, update, with synthetic data."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from real_run.ranks import Ranks
 
 @dataclass(frozen=True)
 class Job:
-    """What is trained, and for how long; `straggler` is (rank, factor): its compute takes so many times as long.
+    """The model and its training options; `straggler` is (rank, factor on its compute time).
 
-    With `paced_s`, an iteration's forward and backward are pauses of so long.
+    With `paced_s`, forward and backward are pauses that last `paced_s` in an iteration.
     """
 
     model: str
@@ -33,11 +33,11 @@ class Job:
     straggler: tuple[int, float] | None = None
 
     def factor(self, rank: int) -> float:
-        """Return how many times as long a rank's compute takes."""
+        """Return the factor on a rank's compute time."""
         return self.straggler[1] if self.straggler is not None and self.straggler[0] == rank else 1.0
 
     def document(self) -> dict[str, object]:
-        """Return what a phase of this job has about it."""
+        """Return the description of the job for its phases."""
         straggler = None if self.straggler is None else dict(zip(("rank", "factor"), self.straggler, strict=True))
         return {
             "model": self.model,
@@ -50,8 +50,8 @@ class Job:
         }
 
 
-class Trainee:
-    """A model with random weights, a batch of random samples and momentum's optimizer, on this rank's device."""
+class LocalTraining:
+    """A model with random weights, a batch of random samples and a momentum optimizer, on this rank's device."""
 
     def __init__(self, ranks: Ranks, job: Job):
         device = ranks.device.torch
@@ -78,7 +78,7 @@ class Trainee:
         return loss
 
     def backward(self, loss: Tensor) -> None:
-        """Work out the gradients."""
+        """Compute the gradients."""
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def update(self) -> None:

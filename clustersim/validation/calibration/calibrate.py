@@ -1,4 +1,4 @@
-"""What a calibration found, and its `clustersim.calibration/1` document."""
+"""The result of a calibration, and its `clustersim.calibration/1` document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALIBRATION_SCHEMA = "clustersim.calibration/1"
 
 @dataclass(frozen=True)
 class Source:
-    """A log, or a case: by which tool, and what a user should know of how it was read."""
+    """A log or a case, its tool, and notes on how it was read."""
 
     file: str
     tool: str
@@ -31,7 +31,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A transport fitted to what was measured on a cluster; `changes` are what its shipped sheet should have."""
+    """A transport fitted to measurements on a cluster; `changes` are constants to change in its shipped sheet."""
 
     transport: str
     topology: str | None
@@ -70,12 +70,12 @@ def calibrate(
     topology: str,
     transport: str,
     num_gpus: int | None = None,
-    tell: OnProgress = lambda share, what: None,
+    on_progress: OnProgress = lambda share, what: None,
 ) -> Calibration:
     """Fit a transport's constants to benchmark logs of one cluster.
 
-    `topology` and `transport` are names or files; `num_gpus` is for logs that do not say how many ranks took part.
-    Every mistake of every log is raised at once.
+    `topology` and `transport` are names or files; `num_gpus` is the number of ranks for logs that do not give it.
+    The mistakes in all logs are raised at once.
     """
     cluster, start = load_topology(topology), load_transport(transport)
     read: list[BenchmarkLog] = []
@@ -89,5 +89,5 @@ def calibrate(
             mistakes += error.mistakes
     if mistakes:
         raise InputError(dict.fromkeys(mistakes))
-    fit = fit_transport(points, start, tell=tell)
+    fit = fit_transport(points, start, on_progress=on_progress)
     return Calibration(transport, topology, tuple(Source(log.file, log.tool, log.notes) for log in read), fit)

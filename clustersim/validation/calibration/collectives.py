@@ -17,16 +17,16 @@ from clustersim.validation.calibration.experiment import Experiment, Simulate
 
 
 def collective_experiment(each: Collective, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:
-    """Return a log's collective among the first GPUs of a cluster; `num_gpus` where the log does not say how many."""
+    """Return a log's collective on the first GPUs of a cluster; `num_gpus` is for logs without their number."""
     size = each.num_ranks or num_gpus
     if size is None:
-        raise InputError("the log does not say how many ranks took part; say it with --gpus N", allowed="--gpus N")
+        raise InputError("the log does not give the number of ranks; give it with --gpus N", allowed="--gpus N")
     num_bytes = each.num_bytes * (size if each.is_per_rank else 1)
     gpus = place(Block(), cluster, size, seed=0)
     hosts = len(np.unique(cluster.gpu_hosts[gpus]))
     if each.num_hosts is not None and each.num_hosts != hosts:
         here = f"the first {size} GPUs of '{cluster.name}' are on {hosts}"
-        message = f"the run's {size} ranks were on {each.num_hosts} hosts; {here}: another cluster"
+        message = f"the run's {size} ranks were on {each.num_hosts} hosts, and {here}; give the cluster of the run"
         raise InputError(message, got=f"{hosts} hosts", allowed=f"{each.num_hosts} hosts")
     run = collective_on(cluster, each.op, "auto", gpus, num_bytes, each.buffers)
     return Experiment(each.op, file, each.line, num_bytes, size, each.time_s, run)
@@ -35,7 +35,7 @@ def collective_experiment(each: Collective, file: str, cluster: Topology, num_gp
 def collective_on(
     cluster: Topology, op: str, algorithm: str, gpus: np.ndarray, num_bytes: float, buffers: str = "gpu"
 ) -> Simulate:
-    """Return what times a collective among GPUs [num_ranks], on buffers in their memory (`gpu`) or the hosts'."""
+    """Return a function for the time of a collective on GPUs [num_ranks], with buffers on them (`gpu`) or on hosts."""
 
     def seconds(transport: Transport) -> float:
         _, schedule = schedule_collective(op, algorithm, cluster, gpus, num_bytes, transport.library)

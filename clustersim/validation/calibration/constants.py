@@ -1,4 +1,4 @@
-"""The constants of a transport sheet that can be fitted, and what comes of fitting them."""
+"""The constants of a transport sheet that can be fitted, and the result of a fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clustersim.hardware.sheet import Transport
 
 @dataclass(frozen=True)
 class Range:
-    """What a constant may be at least and at most, and where to begin if the sheet has it at zero; SI."""
+    """The least and the most value of a constant, and where to start if the sheet has zero; SI."""
 
     least: float
     most: float
@@ -26,15 +26,15 @@ CONSTANTS: Mapping[str, Range] = {
     "efficiency": Range(1e-3, 1.0, 0.5, "1"),
     "add_s_per_byte": Range(0.0, math.inf, 1e-11, "s/byte"),
 }
-"""The numbers of a transport sheet; each is fitted where the sheet has it and the figures depend on it."""
+"""The constants of a transport sheet; each is fitted if the sheet has it and the figures depend on it."""
 
 FITTED, LIMIT, UNKNOWN, HELD = "fitted", "at its limit", "not determined", "held"
-"""What became of a constant. At a limit it has no standard error; not determined and held, it stays as it was."""
+"""States of a constant after a fit. At its limit it has no standard error; not determined or held, it is unchanged."""
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A constant before and after; SI. `standard_error` is None where there is none to give."""
+class FittedConstant:
+    """A constant before and after the fit; SI. `standard_error` is None if it has none."""
 
     key: str
     unit: str
@@ -47,7 +47,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Residual:
-    """A figure, and what was simulated for it before and after; error is simulated / measured - 1."""
+    """A figure, and its simulated values before and after the fit; error is simulated / measured - 1."""
 
     what: str
     source: str
@@ -69,11 +69,11 @@ class Residual:
 
 @dataclass(frozen=True)
 class Fit:
-    """A transport before and after, its constants, and every figure."""
+    """A transport before and after the fit, its constants, and every figure."""
 
     before: Transport
     after: Transport
-    constants: tuple[Constant, ...]
+    constants: tuple[FittedConstant, ...]
     residuals: tuple[Residual, ...]
 
     @property
@@ -86,5 +86,5 @@ class Fit:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The logs or cases whose figures took part."""
+        """The logs or cases of the figures."""
         return tuple(dict.fromkeys(point.source for point in self.residuals))

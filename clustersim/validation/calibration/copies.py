@@ -1,4 +1,4 @@
-"""A measured copy from one place to another on an idle cluster."""
+"""Simulates a measured copy on an idle cluster."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clustersim.topology import Node, Topology
 from clustersim.validation.calibration.experiment import Experiment
 
 Leg = tuple[int, int]
-"""The nodes that a copy goes from and to."""
+"""The source and the destination node of a copy."""
 
 
 def copy_experiment(each: Copy, file: str, cluster: Topology) -> Experiment:
-    """Return a log's copy: between the places it names, or between two ranks, on two hosts where there are several.
+    """Return a log's copy: between the ends that it names, or between two ranks, on two hosts if there are several.
 
-    A message between two ranks' GPUs is staged where the transport stages: out to the host's memory, on to the other
-    host's, and in again, one after the other.
+    If the transport stages messages between GPUs, a message goes to the memory of its host, to that of the other host,
+    and to the other GPU, one after the other.
     """
     if each.ends is not None:
         direct = staged = [_pair(each.ends, cluster)]
@@ -45,16 +45,14 @@ def _stages(transport: Transport) -> bool:
 
 
 def _ranks(each: Copy, cluster: Topology) -> tuple[int, int]:
-    """Return the GPU numbers of the two ranks of a run that does not say who they were."""
+    """Return the GPU numbers of the two ranks of a run that does not name them."""
     if cluster.num_gpus < 2:
-        message = f"a message goes from one GPU to another; '{cluster.name}' has one"
+        message = f"a message needs two GPUs, and '{cluster.name}' has one"
         raise InputError(message, got="one GPU", allowed="two or more GPUs")
     others = np.flatnonzero(cluster.gpu_hosts != cluster.gpu_hosts[0])
     second = int(others[0]) if len(others) else 1
     if each.buffers == "host" and cluster.memory[0] == cluster.memory[second]:
-        message = (
-            f"the run copied within one host's memory, of which nothing is simulated; '{cluster.name}' has one host"
-        )
+        message = f"copies within the memory of one host are not simulated, and '{cluster.name}' has one host"
         raise InputError(message, got="one host", allowed="a cluster of two hosts or more")
     return 0, second
 
@@ -64,14 +62,14 @@ def _pair(ends: tuple[int | str, int | str], cluster: Topology) -> Leg:
     gpus = [end for end in ends if isinstance(end, int)]
     on_host = int((cluster.gpu_hosts == cluster.gpu_hosts[0]).sum())
     if max(gpus) >= on_host:
-        message = f"the run copied with GPU {max(gpus)} of its host; a host of '{cluster.name}' has {on_host}"
+        message = f"the run used GPU {max(gpus)} of its host, and a host of '{cluster.name}' has {on_host}"
         raise InputError(message, got=f"GPU {max(gpus)}", allowed=f"GPUs 0 to {on_host - 1}")
     src, dst = (int(cluster.gpus[end] if isinstance(end, int) else cluster.memory[gpus[0]]) for end in ends)
     return src, dst
 
 
 def _sent_s(cluster: Topology, transport: Transport, leg: Leg, each: Copy) -> float:
-    """Return when the last of the messages has arrived that are sent at once."""
+    """Return when the last of the messages, which start together, has arrived."""
     env = Environment()
     src, dst = ([Node(node)] * each.num_messages for node in leg)
     env.run(network_over(env, cluster, transport, exact=False).transfers(src, dst, each.num_bytes))

@@ -1,4 +1,4 @@
-"""What was measured of a transport, as something that the simulator can repeat with other constants."""
+"""A measured time with a function that simulates it for any constants of a transport."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from clustersim.hardware.sheet import Transport
 
 Simulate = Callable[[Transport], float]
-"""Gives the seconds that something takes with a transport's constants."""
+"""Returns the simulated seconds for the constants of a transport."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One measured time, where it stands, and how to simulate it. `source` is a log's file or a case's name."""
+    """One measured time, its place, and its simulation. `source` is the file of a log or the name of a case."""
 
     what: str
     source: str

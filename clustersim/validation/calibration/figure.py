@@ -1,4 +1,4 @@
-"""What a fit leaves over: the error of every figure against its size, before and after."""
+"""The residuals of a fit: the error of every figure against its size, before and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.validation.calibration.calibrate import Calibration
 from clustersim.validation.calibration.constants import Residual
 
 MOST_ERROR = 1.0
-"""Errors beyond this are drawn at the edge, and told."""
+"""Errors beyond this are drawn at the edge; the hover text has their value."""
 
 MOST_GROUPS = 8
 """Groups beyond this share the last hue and marker."""
@@ -29,7 +29,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Residuals:
-    """What is left over of one transport's figures, and the median errors before and after."""
+    """The residuals of one transport's figures, and the median errors before and after the fit."""
 
     transport: str
     groups: list[Group]
@@ -42,7 +42,7 @@ class Residuals:
 
 
 def residuals_data(calibration: Calibration) -> Residuals:
-    """Return the figures by what was measured on how many GPUs, those with the most first."""
+    """Return the figures by kind and number of GPUs, the largest groups first."""
     groups: dict[str, list[Residual]] = {}
     for point in calibration.fit.residuals:
         groups.setdefault(f"{point.what}, {gpus(point.num_gpus)}", []).append(point)
@@ -53,7 +53,7 @@ def residuals_data(calibration: Calibration) -> Residuals:
 
 
 def draw_residuals(data: Residuals) -> Figure:
-    """Draw errors over sizes: filled marks with the fitted constants, small grey ones with the sheet as it was."""
+    """Draw errors against sizes: filled marks with the fitted constants, small grey marks with those of the sheet."""
     before = _marks("before", data.points, [point.error_before for point in data.points])
     before["marker"] = {"symbol": "circle-open", "size": 6, "color": "@muted", "line": {"width": 1}}
     traces = [before]
@@ -70,7 +70,7 @@ def draw_residuals(data: Residuals) -> Figure:
             f"{plural(len(data.points), 'figure')} of {data.transport}: the median error is {percent(data.after)} "
             f"with the fitted constants, {percent(data.before)} before"
         ),
-        subtitle="Error of each figure over its size; grey marks are the sheet as it was. Beyond ±100 % at the edge.",
+        subtitle="Error of each figure against its size; grey marks: constants of the sheet. Limited to ±100 %.",
         traces=traces,
         layout=layout(
             440,
@@ -92,13 +92,13 @@ def _marks(name: str, points: list[Residual], errors: list[float]) -> Json:
         "name": plot_text(name),
         "x": [max(1.0, point.num_bytes) for point in points],
         "y": [_clipped(error) for error in errors],
-        "hovertext": [_told(point) for point in points],
+        "hovertext": [_hover_text(point) for point in points],
         "hoverinfo": "text",
         "cliponaxis": False,
     }
 
 
-def _told(point: Residual) -> str:
+def _hover_text(point: Residual) -> str:
     words = [
         f"<b>{plot_text(point.what)}</b>, {gpus(point.num_gpus)}, {size(point.num_bytes)}",
         f"measured {duration(point.measured_s)}, simulated {duration(point.simulated_s)}, "
@@ -110,12 +110,12 @@ def _told(point: Residual) -> str:
 
 
 def _clipped(error: float) -> float:
-    """Return an error in %, at the edge where it is beyond."""
+    """Return an error in %, limited to the edge of the figure."""
     return 100.0 * max(-MOST_ERROR, min(MOST_ERROR, error))
 
 
 def _size_axis(sizes: list[float]) -> Json:
-    """Return a logarithmic axis of bytes over whole thousands around the sizes; what has none stands at 1 B."""
+    """Return a logarithmic axis of bytes with ticks at powers of 1000 around the sizes; size 0 is drawn at 1 B."""
     low, high = floor(log10(max(1.0, min(sizes))) - 0.05), ceil(log10(max(10.0, *sizes)) + 0.05)
     ticks = [10.0**power for power in range(low, high + 1) if power % 3 == 0 or high - low <= 6]
     texts = [size(tick) for tick in ticks]

@@ -1,4 +1,4 @@
-"""Constants of a transport from measured times: least squares on relative errors, with their standard errors."""
+"""Fits the constants of a transport to measured times: least squares on relative errors, with standard errors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.validation.calibration.constants import CONSTANTS, HELD, UNKNOWN, Constant, Fit, Residual
+from clustersim.validation.calibration.constants import CONSTANTS, HELD, UNKNOWN, Fit, FittedConstant, Residual
 from clustersim.validation.calibration.experiment import Experiment
-from clustersim.validation.calibration.problem import OnProgress, Problem, Solution
+from clustersim.validation.calibration.problem import FitProblem, OnProgress, Solution
 
 _LEAST_EFFECT = 1e-4
-"""A constant that changes no time by more than this share, where it is halved, is not determined."""
+"""A constant is not determined if halving it changes no time by more than this share."""
 
 _LEAST_DIFFERENCE = 1e-6
-"""Nor one of whose effect all but so small a share is what others can do together."""
+"""A constant is not determined if other constants together have its effect but for this share."""
 
 
 def fit_transport(
@@ -24,27 +24,29 @@ def fit_transport(
     start: Transport,
     keys: Sequence[str] | None = None,
     equal_sources: bool = False,
-    tell: OnProgress = lambda share, what: None,
+    on_progress: OnProgress = lambda share, what: None,
 ) -> Fit:
-    """Fit a transport's constants to measured times, beginning with those of its sheet.
+    """Fit a transport's constants to measured times, starting from those of its sheet.
 
-    Minimised is the sum over figures of w (simulated / measured - 1)^2; w is 1, or with `equal_sources` such that
-    every source weighs the same. The standard error of a constant is the root of its place on the diagonal of
-    s^2 (J' J)^-1, where s^2 is that sum over (figures - constants) and J its derivatives: it takes figures to be off
-    independently of each other, which those of one machine are not quite. A constant that no figure depends on, or
-    whose standard error is as large as itself, is not determined and stays as the sheet has it. `keys` names those
-    that may change; it is every one that the sheet has where it is None.
+    Minimizes the sum over figures of w (simulated / measured - 1)^2; w is 1, or with `equal_sources` such that every
+    source has equal weight. The standard error of a constant is the root of its entry on the diagonal of
+    s^2 (J' J)^-1, where s^2 is that sum over (figures - constants) and J has the derivatives. It assumes independent
+    errors of the figures, which is only roughly true for figures of one machine. A constant that no figure depends on,
+    or whose standard error is as large as its value, is not determined and keeps the value of the sheet. `keys` are the
+    constants that may change, by default all in the sheet.
     """
     if not points:
-        raise InputError("there is no figure to fit to", allowed="logs of nccl-tests, OSU and their like")
-    problem = Problem(points, start, equal_sources, tell)
+        raise InputError(
+            "there are no figures for the fit", allowed="logs of nccl-tests, OSU micro-benchmarks or similar tools"
+        )
+    problem = FitProblem(points, start, equal_sources, on_progress)
     known = [key for key in CONSTANTS if getattr(start, key) is not None]
     allowed = [key for key in known if keys is None or key in keys]
     solution = _determined(problem, allowed, len(points))
     states = dict.fromkeys(known, HELD) | dict.fromkeys(allowed, UNKNOWN) | dict(solution.states)
     after = problem.with_values(solution.values)
     constants = [
-        Constant(
+        FittedConstant(
             key,
             CONSTANTS[key].unit,
             before=getattr(start, key),
@@ -58,21 +60,24 @@ def fit_transport(
     return Fit(start, after, tuple(constants), _residuals(problem, after))
 
 
-def _determined(problem: Problem, allowed: Sequence[str], most: int) -> Solution:
-    """Return the least squares of those constants that the figures determine, of which there are `most` at most."""
-    free = _told_apart({key: problem.effect(key) for key in allowed})[:most]
+def _determined(problem: FitProblem, allowed: Sequence[str], most: int) -> Solution:
+    """Return the least squares of the constants that the figures determine, at most `most` constants."""
+    free = _independent({key: problem.effect(key) for key in allowed})[:most]
     while True:
         solution = problem.solve(free)
-        worst = max((key for key in free if solution.errors[key] is not None), key=solution.doubt, default=None)
-        if worst is None or solution.doubt(worst) < 1.0:
+        worst = max(
+            (key for key in free if solution.errors[key] is not None), key=solution.relative_error, default=None
+        )
+        if worst is None or solution.relative_error(worst) < 1.0:
             return solution
         free = [key for key in free if key != worst]
 
 
-def _told_apart(effects: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the constants that change times [num_points], most first, in another way than those before them.
+def _independent(effects: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the constants whose effects on times [num_points] are linearly independent, the largest first.
 
-    Where all figures are of as many ranks, what a message costs inside a host and between hosts adds to all alike.
+    For figures with one number of ranks, for example, the costs of messages inside hosts and between hosts have the
+    same effect.
     """
     largest = {key: float(np.abs(effect).max()) for key, effect in effects.items()}
     found: list[str] = []
@@ -88,7 +93,7 @@ def _told_apart(effects: Mapping[str, np.ndarray]) -> list[str]:
     return found
 
 
-def _residuals(problem: Problem, after: Transport) -> tuple[Residual, ...]:
+def _residuals(problem: FitProblem, after: Transport) -> tuple[Residual, ...]:
     times = zip(problem.points, problem.before_s.tolist(), problem.simulated_s(after).tolist(), strict=True)
     return tuple(
         Residual(point.what, point.source, point.line, point.num_bytes, point.num_gpus, point.measured_s, before, now)

@@ -1,4 +1,4 @@
-"""Every figure of a benchmark's log as an experiment on a cluster."""
+"""Converts the figures of a benchmark log to experiments on a cluster."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from clustersim.validation.calibration.experiment import Experiment
 
 
 def experiments(log: BenchmarkLog, cluster: Topology, num_gpus: int | None = None) -> list[Experiment]:
-    """Return every figure of a log as an experiment on a cluster; what does not fit it is told with the log's line.
+    """Return every figure of a log as an experiment on a cluster; one that does not fit raises its line in the log.
 
-    Ranks are the cluster's first GPUs, filling host after host; `num_gpus` is for logs that do not say how many took
-    part.
+    Ranks are the cluster's first GPUs, host by host; `num_gpus` is the number of ranks for logs that do not give it.
     """
     return [_experiment(each, log.file, cluster, num_gpus) for each in log.measurements]
 

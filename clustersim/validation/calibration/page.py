@@ -1,4 +1,4 @@
-"""The page of a calibration: what is left over, the constants, and every figure; one file, nothing loaded."""
+"""The HTML page of a calibration: residuals, constants, and every figure; one self-contained file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def calibration_html(calibrations: Sequence[Calibration]) -> str:
 def _headline(calibrations: Sequence[Calibration]) -> str:
     first = calibrations[0]
     if first.topology is None:
-        return f"What the cases' microbenchmarks say of {plural(len(calibrations), 'transport')}"
+        return f"{plural(len(calibrations), 'transport')} fitted to the cases' microbenchmarks"
     return f"{Path(first.transport).stem} as measured on {first.topology}"
 
 
@@ -51,7 +51,7 @@ def _cards(calibration: Calibration) -> Iterator[str]:
     yield card(f"{name}: constants", summary(calibration), grid(_CONSTANTS, rows, words))
     notes = [f"{source.file}: {note}" for source in calibration.sources for note in source.notes]
     if notes:
-        yield card("What to know of the logs", "", bullets(notes))
+        yield card("Notes on the logs", "", bullets(notes))
     points = [
         [point.what, str(point.num_gpus), size(point.num_bytes), duration(point.measured_s), duration(point.before_s),
          duration(point.simulated_s), percent(point.error, signed=True), f"{point.source}:{point.line}"]

@@ -1,4 +1,4 @@
-"""Measured times as a function of a transport's constants, and the least squares of that."""
+"""Simulated times as a function of a transport's constants, and their least squares."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from clustersim.validation.calibration.experiment import Experiment
 OnProgress = Callable[[float, str], None]
 
 _STEP = 1e-4
-_NEAR = 1e-3  # of a limit: nearer than this share a constant counts as at it
+_NEAR = 1e-3  # a constant within this share of a limit is at the limit
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Values of the free constants, their standard errors where there are any, and what became of them."""
+    """Values of the free constants, their standard errors if they have any, and their states."""
 
     values: Mapping[str, float]
     errors: Mapping[str, float | None]
     states: Mapping[str, str]
 
-    def doubt(self, key: str) -> float:
-        """Return the standard error as a share of the value; 0 where there is no standard error."""
+    def relative_error(self, key: str) -> float:
+        """Return the standard error as a share of the value; 0 without a standard error."""
         return (self.errors[key] or 0.0) / self.values[key]
 
 
-class Problem:
-    """Figures to fit to.
+class FitProblem:
+    """The least-squares problem of a fit.
 
-    Unknowns are the constants in units of what they are in the sheet, and of the efficiency one over it, its slowness:
-    as long as the same ranks stay the last ones, times are linear in these.
+    Unknowns are the constants in units of their values in the sheet, and the inverse of the efficiency: times are
+    linear in these as long as the same ranks finish last.
     """
 
-    def __init__(self, points: Sequence[Experiment], start: Transport, equal_sources: bool, tell: OnProgress):
-        self.points, self.start, self.tell = points, start, tell
+    def __init__(self, points: Sequence[Experiment], start: Transport, equal_sources: bool, on_progress: OnProgress):
+        self.points, self.start, self.on_progress = points, start, on_progress
         self._calls = 0
         self._measured_s = np.array([point.measured_s for point in points])
         each = [point.source for point in points]
@@ -55,21 +55,22 @@ class Problem:
         times = np.array([point.simulate(transport) for point in self.points])
         for point, time_s in zip(self.points, times.tolist(), strict=True):
             if not 0 < time_s < math.inf:
-                raise SimulationError(f"{point.source}:{point.line}: {point.what} takes no time in the simulation")
+                place = f"{point.source}:{point.line}"
+                raise SimulationError(f"{place}: the simulated time of {point.what} must be above 0 (got {time_s:g} s)")
         return times
 
     def with_values(self, values: Mapping[str, float]) -> Transport:
-        """Return the transport with these constants instead of its sheet's."""
+        """Return the transport with these constants in place of those of its sheet."""
         changes: dict[str, Any] = dict(values)
         return replace(self.start, **changes)
 
     def effect(self, key: str) -> np.ndarray:
-        """Return by which share each time [num_points] changes where the constant is half of what it is."""
+        """Return the relative change of each time [num_points] if the constant is halved."""
         changes: np.ndarray = self.simulated_s(self.with_values({key: 0.5 * self._scale(key)})) / self.before_s - 1.0
         return changes
 
     def solve(self, free: Sequence[str]) -> Solution:
-        """Return the least squares of these constants, with all others as in the sheet."""
+        """Return the least squares of these constants; all others keep the values of the sheet."""
         if not free:
             return Solution({}, {}, {})
         from scipy.optimize import least_squares
@@ -111,7 +112,7 @@ class Problem:
     def _errors(self, free: Sequence[str], x: np.ndarray) -> np.ndarray:
         """Return the weighted relative errors [num_points] for unknowns [num_free]."""
         self._calls += 1
-        self.tell(1.0 - 0.9**self._calls, f"fitting {', '.join(free)}")
+        self.on_progress(1.0 - 0.9**self._calls, f"fitting {', '.join(free)}")
         times = self.simulated_s(self.with_values(self._values(free, x)))
         weighted: np.ndarray = self._roots * (times / self._measured_s - 1.0)
         return weighted
@@ -120,9 +121,9 @@ class Problem:
 def standard_errors(jacobian: np.ndarray, squares: float) -> list[float | None]:
     """Return the standard error of the constants whose derivatives are the columns [num_points, num_constants].
 
-    The root of the diagonal of s^2 (J' J)^-1 with s^2 = `squares` / (num_points - num_constants): None where there are
-    no more points than constants, infinite where columns depend on each other, so that only a combination of the
-    constants is determined.
+    The root of the diagonal of s^2 (J' J)^-1 with s^2 = `squares` / (num_points - num_constants). None if there are no
+    more points than constants; infinite if columns are linearly dependent, so that only a combination of the constants
+    is determined.
 
     >>> [round(error, 6) for error in standard_errors(np.ones((5, 1)), squares=4.0)]
     [0.447214]

@@ -1,4 +1,4 @@
-"""A fitted transport as a sheet that a scenario can name by its path."""
+"""Writes a fitted transport as a sheet, which a scenario can name by its path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.validation.calibration.constants import FITTED, LIMIT, Constant, Fit
+from clustersim.validation.calibration.constants import FITTED, LIMIT, Fit, FittedConstant
 from clustersim.validation.text import percent_text
 
 _KEYS = (
@@ -21,7 +21,7 @@ _KEYS = (
 def sheet_text(fit: Fit, name: str, topology: str) -> str:
     """Return the sheet of a fitted transport in YAML, called `name`, measured on the cluster `topology`.
 
-    A fitted value says from which logs and how sure it is; all others keep their source.
+    The source of a fitted value has its logs and its standard error; all other values keep their source.
     """
     after, fitted = fit.after, {constant.key: constant for constant in fit.constants}
     own = name != after.library
@@ -39,7 +39,7 @@ def sheet_text(fit: Fit, name: str, topology: str) -> str:
 
 
 def sheet_name(path: Path) -> str:
-    """Return what a sheet in this file is called: the file's stem in kebab-case.
+    """Return the name of a sheet in this file: the stem of the file in kebab-case.
 
     >>> sheet_name(Path("My_transport v2.yaml"))
     'my-transport-v2'
@@ -47,13 +47,13 @@ def sheet_name(path: Path) -> str:
     name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")
     if path.suffix not in (".yaml", ".yml") or not name:
         raise InputError(
-            f"a transport sheet is a .yaml file (got '{path}')", got=str(path), allowed="such as mine.yaml"
+            f"a transport sheet must be a .yaml file (got '{path}')", got=str(path), allowed="such as mine.yaml"
         )
     return name
 
 
 def value_text(key: str, value: float) -> str:
-    """Write a constant as a sheet has it, with four significant digits.
+    """Return a constant as text for a sheet, with four significant digits.
 
     >>> value_text("overhead_s", 1.23456e-5), value_text("efficiency", 0.9), value_text("add_s_per_byte", 2.5e-10)
     ('12.35 us', '0.9', '0.25 ns')
@@ -68,8 +68,8 @@ def value_text(key: str, value: float) -> str:
     return f"{float(f'{value / 1e-9:.4g}'):g} ns"
 
 
-def error_text(constant: Constant) -> str:
-    """Write a constant's standard error in the unit of `value_text`'s, `-` where there is none."""
+def error_text(constant: FittedConstant) -> str:
+    """Return a constant's standard error as text in the unit of `value_text`, `-` if it has none."""
     if constant.standard_error is None:
         return "-"
     if constant.key == "efficiency":
@@ -78,7 +78,7 @@ def error_text(constant: Constant) -> str:
     return f"{constant.standard_error * float(number) / constant.value:.2g} {unit}"
 
 
-def _entry(after: Transport, key: str, constant: Constant | None, source: str) -> Iterator[str]:
+def _entry(after: Transport, key: str, constant: FittedConstant | None, source: str) -> Iterator[str]:
     value = getattr(after, key)
     text = value_text(key, value) if constant is not None else str(value).lower()
     if key in ("connection_bytes_per_s", "receiving_bytes_per_s", "sending_bytes_per_s"):
@@ -90,18 +90,18 @@ def _entry(after: Transport, key: str, constant: Constant | None, source: str) -
     yield f"  source: {_quoted(source)}"
 
 
-def _source(fit: Fit, constant: Constant | None, topology: str) -> str:
-    """Return where a value comes from."""
+def _source(fit: Fit, constant: FittedConstant | None, topology: str) -> str:
+    """Return the source of a fitted value; empty for others."""
     if constant is None or constant.state not in (FITTED, LIMIT):
         return ""
-    sure = "no uncertainty can be given"
+    uncertainty = "no uncertainty can be given"
     if constant.standard_error is not None:
-        sure = f"standard error {error_text(constant)}"
+        uncertainty = f"standard error {error_text(constant)}"
     figures = f"{len(fit.residuals)} figure{'s' if len(fit.residuals) > 1 else ''}"
     error = percent_text(fit.median_abs_error, signed=False)
     return (
-        f"fitted: {sure}; least squares on the relative errors of {figures} of {', '.join(fit.sources)}, simulated on "
-        f"{topology}, which they meet to {error} (median)"
+        f"fitted: {uncertainty}; least squares on the relative errors of {figures} of {', '.join(fit.sources)}, "
+        f"simulated on {topology}, which they meet to {error} (median)"
     )
 
 

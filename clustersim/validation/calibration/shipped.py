@@ -1,7 +1,7 @@
-"""Constants of the shipped transports against the microbenchmarks of all cases.
+"""Fits the constants of the shipped transports to the microbenchmarks of all cases.
 
-Figures that calibrate by rule take part and nothing else: collectives and copies on an idle cluster. Constants that
-stand in a document are held; those that a sheet only assumes are what figures may change.
+Only figures that calibrate by rule are used: collectives and copies on an idle cluster. Constants from a document are
+held; only assumed constants of a sheet may change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clustersim.validation.calibration.fit import fit_transport
 from clustersim.validation.calibration.problem import OnProgress
 from clustersim.validation.calibration.sheet_text import sheet_text
 from clustersim.validation.case import Case
-from clustersim.validation.left_out import SHEETS, before_any_fit
+from clustersim.validation.leave_one_out import SHEETS, before_any_fit
 from clustersim.validation.measured import Measured
 from clustersim.validation.metrics import units_of
 from clustersim.validation.question import CollectiveQuestion, read_collective
@@ -37,10 +37,10 @@ _CLUSTERS = "the cases' own clusters"
 
 @dataclass(frozen=True)
 class ShippedFit:
-    """A shipped transport fitted with all of its constants free, and with its assumed ones alone.
+    """A shipped transport fitted with all constants free, and with only its assumed constants free.
 
-    `assumed` is None where the sheet assumes nothing; `without` has the fit of the assumed ones to the figures of all
-    cases but one, by that case's name, where the figures determine any.
+    `assumed` is None if the sheet assumes no constant; `without` has the fits of the assumed constants to the figures
+    of all cases except one, by the name of that case, if the figures determine any.
     """
 
     transport: str
@@ -56,7 +56,7 @@ class ShippedFit:
 
 
 def microbenchmarks(cases: Sequence[Case]) -> dict[str, list[Experiment]]:
-    """Return by transport the figures of collectives that calibrate and were read in their source."""
+    """Return the calibration figures of collectives that were read in their source, by transport."""
     found: dict[str, list[Experiment]] = {}
     read = cache(read_scenario)
     for case in cases:
@@ -68,24 +68,24 @@ def microbenchmarks(cases: Sequence[Case]) -> dict[str, list[Experiment]]:
 
 
 def fit_shipped(
-    cases: Sequence[Case], transport: str | None = None, tell: OnProgress = lambda share, what: None
+    cases: Sequence[Case], transport: str | None = None, on_progress: OnProgress = lambda share, what: None
 ) -> tuple[ShippedFit, ...]:
-    """Fit every transport that these cases have microbenchmarks of, or the one that is named.
+    """Fit every transport with microbenchmarks in these cases, or only the given one.
 
-    Every case weighs the same, however many figures it has.
+    Every case has equal weight, however many figures it has.
     """
     by_transport = microbenchmarks(cases)
     names = sorted(by_transport) if transport is None else [transport]
     for name in names:
         if not by_transport.get(name):
             known = ", ".join(sorted(by_transport))
-            message = f"no case has microbenchmarks of the transport '{name}' (there are some of: {known}); give logs"
+            message = f"no case has microbenchmarks of the transport '{name}' (known: {known}); give logs"
             raise InputError(message, got=name, allowed=known)
-    return tuple(_fit(name, by_transport[name], tell) for name in names)
+    return tuple(_fit(name, by_transport[name], on_progress) for name in names)
 
 
 def calibrate_shipped(fits: Sequence[ShippedFit]) -> list[Calibration]:
-    """Return each fit as a calibration whose sources are cases; constants are those with every one of them free."""
+    """Return each fit as a calibration whose sources are cases, with the constants of the fit with all free."""
     return [
         Calibration(
             fit.transport, None, tuple(Source(case, "case") for case in fit.free.sources), fit.free, fit.changes
@@ -95,9 +95,9 @@ def calibrate_shipped(fits: Sequence[ShippedFit]) -> list[Calibration]:
 
 
 def store(fit: ShippedFit, folder: Path = SHEETS, sheets: Path | None = None) -> list[Path]:
-    """Write what the figures determine into a transport's sheet, and the sheets that leave one case out.
+    """Write the determined constants into a transport's sheet, and the sheets that leave one case out.
 
-    `sheets` is the folder of the shipped transports. Nothing is written where nothing is determined.
+    `sheets` is the folder of the shipped transports. Nothing is written if no constant is determined.
     """
     if fit.assumed is None or not fit.changes:
         return []
@@ -113,21 +113,23 @@ def store(fit: ShippedFit, folder: Path = SHEETS, sheets: Path | None = None) ->
     return written
 
 
-def _fit(name: str, points: Sequence[Experiment], tell: OnProgress) -> ShippedFit:
+def _fit(name: str, points: Sequence[Experiment], on_progress: OnProgress) -> ShippedFit:
     start = before_any_fit(name)
-    free = fit_transport(points, start, equal_sources=True, tell=tell)
+    free = fit_transport(points, start, equal_sources=True, on_progress=on_progress)
     keys = [key for key in CONSTANTS if start.sources.get(key, "").startswith("assumed")]
     if not keys:
         return ShippedFit(name, free)
-    fit = ShippedFit(name, free, _assumed(points, start, keys, tell))
+    fit = ShippedFit(name, free, _assumed(points, start, keys, on_progress))
     if not fit.changes:
         return fit
     others = {case: [point for point in points if point.source != case] for case in free.sources}
-    return replace(fit, without={case: _assumed(left, start, keys, tell) for case, left in others.items()})
+    return replace(fit, without={case: _assumed(left, start, keys, on_progress) for case, left in others.items()})
 
 
-def _assumed(points: Sequence[Experiment], start: Transport, keys: Sequence[str], tell: OnProgress) -> Fit | None:
-    return fit_transport(points, start, keys, equal_sources=True, tell=tell) if points else None
+def _assumed(
+    points: Sequence[Experiment], start: Transport, keys: Sequence[str], on_progress: OnProgress
+) -> Fit | None:
+    return fit_transport(points, start, keys, equal_sources=True, on_progress=on_progress) if points else None
 
 
 def _experiment(case: str, row: Measured, asked: CollectiveQuestion) -> Experiment:
@@ -144,7 +146,7 @@ def _cluster(described: str) -> Topology:
 
 
 def _measured_s(row: Measured, asked: CollectiveQuestion) -> float:
-    """Return the time of a figure that may be a time or one of nccl-tests' two bandwidths."""
+    """Return the time of a figure, which may be a time or one of nccl-tests' two bandwidths."""
     value = row.value * units_of(row.metric)[row.unit]
     if row.metric == "time_s":
         return value

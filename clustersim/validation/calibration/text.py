@@ -1,4 +1,4 @@
-"""A calibration in words for a terminal: the figures, then the constants, which are what one came for."""
+"""A calibration as text for a terminal: the figures, then the constants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 from clustersim.units import format_duration, format_size
 from clustersim.validation.calibration.calibrate import Calibration
-from clustersim.validation.calibration.constants import Constant
+from clustersim.validation.calibration.constants import FittedConstant
 from clustersim.validation.calibration.sheet_text import error_text, value_text
 from clustersim.validation.text import aligned, percent_text
 
@@ -25,7 +25,7 @@ _CONSTANTS = ("constant", "meaning", "sheet", "fitted", "standard error", "")
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """Return the constants as text, with every figure of a user's logs, or the cases that shipped figures are of."""
+    """Return the constants as text, with every figure of a user's logs, or the cases of shipped figures."""
     fit = calibration.fit
     on = f" on {calibration.topology}" if calibration.topology else ""
     lines = [f"{calibration.transport}{on}: {summary(calibration)}", ""]
@@ -42,7 +42,7 @@ def calibration_text(calibration: Calibration) -> str:
 
 
 def summary(calibration: Calibration) -> str:
-    """Say how near the simulation comes to the figures, before and after.
+    """Return the median errors of the figures as text, before and after the fit.
 
     >>> from types import SimpleNamespace as Some
     >>> summary(Some(fit=Some(residuals=[1], median_abs_error=0.02, median_abs_error_before=0.3)))
@@ -54,8 +54,8 @@ def summary(calibration: Calibration) -> str:
     return f"{figures}, median error {now} ({before} with the sheet as it was)"
 
 
-def constant_cells(constant: Constant) -> tuple[str, ...]:
-    """Return a constant's row: what it is, before, after, how sure, and what became of it."""
+def constant_cells(constant: FittedConstant) -> tuple[str, ...]:
+    """Return the cells of a constant: key, meaning, before, after, standard error, state."""
     before, value = (value_text(constant.key, each) for each in (constant.before, constant.value))
     return constant.key, MEANINGS[constant.key], before, value, error_text(constant), constant.state
 

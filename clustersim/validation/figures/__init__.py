@@ -1,4 +1,4 @@
-"""What a validation looks like: figures over a verdict, each a data function and a draw function."""
+"""Plots of a validation, each with a data function and a draw function."""
 
 from clustersim.validation.figures.by_case import by_case_data, draw_by_case
 from clustersim.validation.figures.by_size import by_size_data, draw_by_size

@@ -48,7 +48,7 @@ def draw_by_case(data: ByCase) -> Figure:
     errors = [clipped(point.error) for _, point in data.points]
     return Figure(
         title=title,
-        subtitle="Error of every point; in brackets the median over predicted points. Beyond ±100 % at the edge.",
+        subtitle="Error of every point; in brackets the median over predicted points. Limited to ±100 %.",
         traces=marks(data.points, errors, [float(row) for row in data.rows]),
         layout=layout(
             130 + 30 * len(labels),

@@ -1,4 +1,4 @@
-"""The error of every scored point against the number of GPUs: do forecasts get worse with size?"""
+"""The error of every scored point against the number of GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.validation.verdict import Compared, Verdict
 
 @dataclass(frozen=True)
 class BySize:
-    """Scored points, and for each number of GPUs [num_sizes] the median of the errors' sizes."""
+    """Scored points, and for each number of GPUs [num_sizes] the median absolute error."""
 
     points: list[tuple[str, Compared]]
     sizes: list[int]
@@ -21,7 +21,7 @@ class BySize:
 
 
 def by_size_data(verdict: Verdict) -> BySize | None:
-    """Return the scored points; None where there is none."""
+    """Return the scored points; None if there are none."""
     points = [(case.name, point) for case in verdict.cases for point in case.points if point.is_scored]
     if not points:
         return None
@@ -31,7 +31,7 @@ def by_size_data(verdict: Verdict) -> BySize | None:
 
 
 def draw_by_size(data: BySize) -> Figure:
-    """Draw errors over GPUs on a logarithmic axis, with the band of 10 % and the median of each size."""
+    """Draw errors against GPUs on a logarithmic axis, with the band of 10 % and the median of each size."""
     band: Json = {"type": "rect", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": -10, "y1": 10}
     worst = max(range(len(data.sizes)), key=lambda number: data.medians[number])
     ends: list[Json] = [

@@ -1,4 +1,4 @@
-"""Scaling curves of one case: simulated lines, and what was measured as outlined marks."""
+"""Scaling curves of one case: simulated lines, and measured figures as outlined marks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, Json, layout, legend
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.words import gpus, percent, plot_text
-from clustersim.validation.figures.marks import log_axis, size_axis, told
+from clustersim.validation.figures.marks import hover_text, log_axis, size_axis
 from clustersim.validation.verdict import CaseVerdict, Compared, Verdict
 
 MOST_LINES = 12
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Points that differ only in the number of GPUs [num_points], smallest first."""
 
     label: str
@@ -23,12 +23,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Curves:
-    """The lines of one case, metric and unit; `num_left_out` are those beyond the most that can be told apart."""
+    """The lines of one case, metric and unit; `num_left_out` is the number of lines beyond `MOST_LINES`."""
 
     case: str
     metric: str
     unit: str
-    lines: list[Line]
+    lines: list[Curve]
     num_left_out: int
 
 
@@ -45,7 +45,7 @@ def _of_case(case: CaseVerdict) -> list[Curves]:
     found = []
     for (metric, unit), groups in by_metric.items():
         lines = [
-            Line(label, sorted(points, key=lambda point: point.num_gpus))
+            Curve(label, sorted(points, key=lambda point: point.num_gpus))
             for label, points in groups.items()
             if len({point.num_gpus for point in points}) > 1
         ]
@@ -55,7 +55,7 @@ def _of_case(case: CaseVerdict) -> list[Curves]:
 
 
 def _line_label(point: Compared) -> str:
-    """Return what points of one line have in common: all of their label that does not follow the size."""
+    """Return the label of a line: the parts of a point's label that do not depend on the number of GPUs."""
     follows = {f"num {point.settings.get('strategy.servers.num')}", f"placement {point.settings.get('placement')}"}
     parts = point.label.split(", ") if not point.settings.get("placement") else [point.label.split(", ")[0]]
     return ", ".join(part for part in parts if part not in follows)
@@ -67,7 +67,7 @@ def draw_curves(data: Curves) -> Figure:
     for number, line in enumerate(data.lines):
         sizes = [point.num_gpus for point in line.points]
         common: Json = {"type": "scatter", "x": sizes, "hoverinfo": "text"}
-        common["hovertext"] = [told(data.case, point) for point in line.points]
+        common["hovertext"] = [hover_text(data.case, point) for point in line.points]
         colour, marker = series_colour(number), series_marker(number)
         traces.append(
             common
@@ -83,8 +83,8 @@ def draw_curves(data: Curves) -> Figure:
     values = [value for point in points for value in (point.simulated, point.measured)]
     worst = max(points, key=lambda point: abs(point.error))
     return Figure(
-        title=f"{data.case}: at worst {percent(worst.error, signed=True)}, at {gpus(worst.num_gpus)}",
-        subtitle=f"{data.metric} ({data.unit}); lines are simulated, black outlined marks measured.",
+        title=f"{data.case}: the largest error is {percent(worst.error, signed=True)}, at {gpus(worst.num_gpus)}",
+        subtitle=f"{data.metric} ({data.unit}); lines: simulated, black outlined marks: measured.",
         traces=traces,
         layout=layout(
             460,

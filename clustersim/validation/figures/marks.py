@@ -1,4 +1,4 @@
-"""What all figures of a validation share: the marks of points, what a pointer tells, and the axis of errors."""
+"""Shared parts of the plots of a validation: marks of points, hover texts, and axes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from clustersim.validation.text import number_text
 from clustersim.validation.verdict import Compared
 
 MOST_ERROR = 1.0
-"""Errors beyond this are drawn at the edge, and told."""
+"""Errors beyond this are drawn at the edge; the hover text has their value."""
 
 STATUSES = ("scored", "calibrates", "shown only")
-"""A prediction that counts; an input of its case; a prediction of a figure that was not read or not measured."""
+"""A scored prediction; an input of its case; a prediction of a figure that was not read or not measured."""
 
 _SYMBOLS = {"scored": "circle", "calibrates": "circle-open", "shown only": "x-thin-open"}
 
@@ -24,8 +24,8 @@ def status(point: Compared) -> str:
     return "scored" if point.is_scored else "calibrates" if point.role == "calibration" else "shown only"
 
 
-def told(case: str, point: Compared) -> str:
-    """Return what a pointer on a point tells."""
+def hover_text(case: str, point: Compared) -> str:
+    """Return the hover text of a point."""
     words = [
         f"<b>{plot_text(case)}</b>, {gpus(point.num_gpus)}",
         plot_text(point.label),
@@ -52,7 +52,7 @@ def marks(points: list[tuple[str, Compared]], x: list[float], y: list[float], **
                     "name": name,
                     "x": [x[number] for number in chosen],
                     "y": [y[number] for number in chosen],
-                    "hovertext": [told(*points[number]) for number in chosen],
+                    "hovertext": [hover_text(*points[number]) for number in chosen],
                     "hoverinfo": "text",
                     "marker": {"symbol": _SYMBOLS[name], "size": 8, "color": colour, "line": {"width": 1.5}},
                     "cliponaxis": False,
@@ -63,18 +63,18 @@ def marks(points: list[tuple[str, Compared]], x: list[float], y: list[float], **
 
 
 def clipped(error: float) -> float:
-    """Return an error in %, at the edge where it is beyond."""
+    """Return an error in %, limited to the edge of the figure."""
     return 100.0 * max(-MOST_ERROR, min(MOST_ERROR, error))
 
 
 def error_axis(errors: list[float]) -> Json:
-    """Return an axis of errors in % [num_points] around zero, no wider than they need."""
+    """Return an axis of errors in % [num_points] around zero, as narrow as possible."""
     reach = 1.08 * max(20.0, *map(abs, errors), 0.0)
     return axis("error (%): simulated / measured − 1", range=[-reach, reach], nticks=9)
 
 
 def size_axis(sizes: list[int]) -> Json:
-    """Return a logarithmic axis of numbers of GPUs, with the powers of two between the least and the most."""
+    """Return a logarithmic axis of numbers of GPUs, with ticks at powers of two."""
     powers = [2**power for power in range(min(sizes).bit_length() - 1, max(sizes).bit_length() + 1)]
     ticks = [size for size in powers if min(sizes) <= size <= max(sizes)] or sizes
     return axis("GPUs", type="log", tickvals=ticks, ticktext=[str(size) for size in ticks], tickangle=0)

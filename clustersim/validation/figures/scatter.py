@@ -1,4 +1,4 @@
-"""Predicted against measured, on logarithmic axes of one length: a point on the diagonal is right."""
+"""Simulated against measured values, on logarithmic axes of equal length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clustersim.validation.verdict import Compared, Verdict
 
 @dataclass(frozen=True)
 class Scatter:
-    """Points of one metric and unit [num_points], each with its case, and what share of the scored ones is near."""
+    """Points of one metric and unit [num_points], each with its case, and the share of accurate scored points."""
 
     metric: str
     unit: str
@@ -22,7 +22,7 @@ class Scatter:
 
 
 def scatter_data(verdict: Verdict) -> tuple[Scatter, ...]:
-    """Return the points metric by metric, that with the most scored points first; an image is a sample as any other."""
+    """Return the points by metric, the one with the most scored points first; images/s count as samples/s."""
     groups: dict[tuple[str, str], list[tuple[str, Compared]]] = {}
     for case in verdict.cases:
         for point in case.points:
@@ -62,7 +62,7 @@ def draw_scatter(data: Scatter) -> Figure:
         title = f"{percent(data.within)} of {data.num_scored} predicted {data.metric} are within 10 %"
     return Figure(
         title=title,
-        subtitle="Simulated against measured; the dotted lines are 10 % off.",
+        subtitle="Simulated against measured; the dotted lines are 10 % off the diagonal.",
         traces=[*lines, *marks(data.points, x, y)],
         layout=layout(480, xaxis=across, yaxis=up, showlegend=True, legend=legend()),
         label=f"{data.metric} ({data.unit})",

@@ -1,121 +1,137 @@
-"""Why a model cannot be laid over the GPUs as a scenario says."""
+"""Checks of `parallelism`: whether the model can be split over the GPUs as the scenario asks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.gradient_kernels import DEEPSPEED_ZERO, MEGATRON_LLAMA
 from clustersim.parallelism.schedules import SCHEDULES
-from clustersim.scenario.beside_layout import beside_layout_mistakes
-from clustersim.scenario.offloaded import offload_mistakes
-
-if TYPE_CHECKING:
-    from clustersim.scenario.point import Point
+from clustersim.scenario.keys import PointKeys
+from clustersim.scenario.layout_compatibility import compatibility_mistakes
+from clustersim.scenario.offload_checks import offload_mistakes
 
 _STRATEGIES_IN_STEP = ("all-reduce", "server")
 _IN_STEP_BY = {
-    "one-weird-trick": "fully connected layers that all GPUs compute",
-    "local-fields": "tiles that exchange their borders",
-    "paths": "paths that join again",
+    "one-weird-trick": "fully connected layers on all GPUs",
+    "local-fields": "borders that tiles exchange",
+    "paths": "paths that join",
 }
-"""Why the GPUs of a kind of layout cannot go on without each other."""
+"""Why the GPUs of a kind of layout synchronize in every iteration."""
 
 
-def layout_mistakes(point: Point) -> list[Mistake]:
-    """Return why the model cannot be laid over the GPUs as the scenario says."""
+def layout_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why the model cannot be split over the GPUs as the scenario asks; keys are those of the scenario."""
     try:
         if not point.is_plain:
-            return [replace(each, key=f"parallelism.{each.key}") for each in _laid_out_mistakes(point)]
+            return [replace(each, key=f"parallelism.{each.key}") for each in _split_mistakes(point)]
     except InputError as error:
         return [replace(mistake, key=f"parallelism.{mistake.key}") for mistake in error.mistakes]
     return []
 
 
-def _laid_out_mistakes(point: Point) -> list[Mistake]:
-    """Return why a layout of several GPUs to a copy cannot be; raise InputError where its numbers do not divide."""
+def _split_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why a layout with several GPUs per copy is wrong; raise InputError where its numbers do not divide."""
     layout, grid = point.parallelism, point.grid
     assert point.micro_batch
     for stage in range(grid.pipeline):
         SCHEDULES[layout.schedule](stage, grid.pipeline, layout.num_passes, layout.chunks)
-    mistakes = []
-    if layout.chunks > 1 and grid.pipeline == 1:
-        message = f"{layout.chunks} chunks on each stage, and there is one stage; give pipeline as well"
-        mistakes.append(Mistake(message, key="chunks", got=str(layout.chunks), allowed="1, or pipeline above 1"))
-    if layout.sequence_parallel and grid.tensor == 1:
-        message = "sequence_parallel splits what lies between split layers, and tensor is 1; give tensor as well"
-        mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
-    if layout.handed == "whole" and (layout.sequence_parallel or layout.kind != "grid"):
-        other = (
-            "sequence_parallel has a share on each GPU" if layout.sequence_parallel else f"{layout.kind} has no stages"
-        )
-        message = f"handed: whole is for stages whose GPUs all have what is handed over, and {other}; drop one"
-        mistakes.append(Mistake(message, key="handed", got="whole", allowed="in-shares"))
-    if layout.sequence_parallel and layout.input_sums == "each":
-        message = "input_sums: each is an all-reduce for each matrix, which sequence_parallel scatters once; drop one"
-        mistakes.append(Mistake(message, key="input_sums", got="each", allowed="joined"))
-    if layout.tensor_overlap and (grid.tensor == 1 or not layout.sequence_parallel):
-        missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
-        message = f"tensor_overlap sends tokens that GPUs have some each of; give {missing} as well"
-        mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
-    mistakes += [*_gather_mistakes(point), *_pass_gather_mistakes(point)]
-    mistakes += _sharding_mistakes(point)
-    if layout.sharding is not None and point.strategy.kind != "all-reduce":
-        message = (
-            "copies that share out what they have meet by reduce-scatters and all-gathers, as strategy all-reduce "
-            f"lets them (got strategy {point.strategy.kind}); take that, or no sharding"
-        )
-        mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
-    if layout.kind != "grid" and point.strategy.kind not in _STRATEGIES_IN_STEP:
-        message = f"{_IN_STEP_BY[layout.kind]} keep them in step (strategy is {point.strategy.kind})"
-        allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
-        mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
     return [
-        *mistakes,
+        *_axis_mistakes(point),
+        *_gather_mistakes(point),
+        *_pass_gather_mistakes(point),
+        *_sharding_mistakes(point),
+        *_strategy_mistakes(point),
         *_kernel_mistakes(point),
         *_pipedream_mistakes(point),
         *_time_chunk_mistakes(point),
-        *beside_layout_mistakes(point),
+        *compatibility_mistakes(point),
         *offload_mistakes(point),
     ]
 
 
-def _sharding_mistakes(point: Point) -> list[Mistake]:
-    """Return why what copies have is not shared out among some of them, or tensor by tensor."""
+def _axis_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return which options need a longer axis of the grid, or another option."""
+    layout, grid, mistakes = point.parallelism, point.grid, []
+    if layout.chunks > 1 and grid.pipeline == 1:
+        message = f"chunks divide pipeline stages, and there is one stage (got {layout.chunks} chunks); give pipeline"
+        mistakes.append(Mistake(message, key="chunks", got=str(layout.chunks), allowed="1, or pipeline above 1"))
+    if layout.sequence_parallel and grid.tensor == 1:
+        message = (
+            "sequence_parallel splits the layers between tensor-parallel ones, and tensor is 1; give tensor as well"
+        )
+        mistakes.append(Mistake(message, key="sequence_parallel", got="true", allowed="with tensor above 1"))
+    if layout.handed == "whole" and (layout.sequence_parallel or layout.kind != "grid"):
+        other = (
+            "sequence_parallel keeps a share on each GPU"
+            if layout.sequence_parallel
+            else f"{layout.kind} has no stages"
+        )
+        message = f"handed: whole needs stages whose GPUs all hold the whole activations, and {other}; drop one"
+        mistakes.append(Mistake(message, key="handed", got="whole", allowed="in-shares"))
+    if layout.sequence_parallel and layout.input_sums == "each":
+        message = "input_sums: each is an all-reduce per matrix, and sequence_parallel reduce-scatters once; drop one"
+        mistakes.append(Mistake(message, key="input_sums", got="each", allowed="joined"))
+    if layout.tensor_overlap and (grid.tensor == 1 or not layout.sequence_parallel):
+        missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
+        message = f"tensor_overlap exchanges the tokens that sequence_parallel splits over GPUs; give {missing} as well"
+        mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
+    return mistakes
+
+
+def _strategy_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why the layout needs another strategy."""
+    layout, mistakes = point.parallelism, []
+    if layout.sharding is not None and point.strategy.kind != "all-reduce":
+        message = (
+            "sharding uses reduce-scatters and all-gathers between the copies, which only strategy all-reduce has "
+            f"(got strategy {point.strategy.kind}); take that, or no sharding"
+        )
+        mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
+    if layout.kind != "grid" and point.strategy.kind not in _STRATEGIES_IN_STEP:
+        message = f"{layout.kind} is synchronous: {_IN_STEP_BY[layout.kind]} (got strategy {point.strategy.kind})"
+        allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
+        mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
+    return mistakes
+
+
+def _sharding_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why the options of sharding do not fit `sharding` or the rest of the layout."""
     layout, mistakes = point.parallelism, []
     over, by = layout.sharding_over, layout.sharding_by
     if over is not None and layout.sharding is None:
-        message = "sharding_over says how many copies share out what they have; say with sharding what that is"
+        message = f"sharding_over is the number of copies that share a state (got {over}); give sharding as well"
         mistakes.append(Mistake(message, key="sharding_over", got=str(over), allowed="with sharding"))
     if by == "tensors" and layout.sharding != "zero-1":
-        why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "copies have all of it"
-        message = f"sharding_by: tensors is who has the state of which tensor for the optimizer, and {why}"
+        why = f"{layout.sharding} cuts gradients into slices" if layout.sharding else "without sharding each has all"
+        message = f"sharding_by: tensors divides optimizer state between copies, and {why}; give sharding: zero-1"
         mistakes.append(Mistake(message, key="sharding_by", got=by, allowed="with sharding: zero-1"))
     flat = ("zero-2", "zero-3")
     shared = {"flat": flat, "flat-padded": flat, "parameters": ("zero-3",)}
     if (copies := layout.sharding_copies) != "none" and layout.sharding not in shared[copies]:
-        message = f"sharding_copies: {copies} is what is copied around what copies share out, and they have that whole"
         allowed = f"with sharding: {' or '.join(shared[copies])}"
+        message = f"sharding_copies: {copies} applies only {allowed} (got {layout.sharding or 'no sharding'})"
         mistakes.append(Mistake(message, key="sharding_copies", got=copies, allowed=allowed))
     if layout.joined_sums is not None and (over is None or layout.sharding not in ("zero-2", "zero-3")):
-        message = "joined_sums is how groups that share gradients out add up the shares of blocks; say how many are one"
         allowed = "with sharding_over, and sharding: zero-2 or zero-3"
+        message = f"joined_sums sets the all-reduces between groups that shard gradients, so it applies only {allowed}"
         mistakes.append(Mistake(message, key="joined_sums", got=f"{layout.joined_sums:g} B", allowed=allowed))
     given = {"sharding_over": str(over)} if over is not None else {}
     given |= {"sharding_by": by} if by != "slices" else {}
     for key, got in given.items():
-        for other, why in _apart_from(point):
+        for other, why in _needs_equal_slices(point):
             message = f"{key} does not go with {other}: {why}; leave one of the two out"
             mistakes.append(Mistake(message, key=key, got=got, allowed=f"no {key}, or no {other}"))
     return mistakes
 
 
-def _kernel_mistakes(point: Point) -> list[Mistake]:
-    """Return why no GPU keeps the gradients that kernels would sum over micro-batches."""
+def _kernel_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why `gradient_kernels` does not apply: its kernels sum whole gradients over micro-batches on each GPU."""
     layout, kernels = point.parallelism, point.parallelism.gradient_kernels
     if kernels == MEGATRON_LLAMA and layout.sharding != "zero-2":
-        message = f"gradient_kernels: {kernels} moves gradients behind every micro-batch into slices (sharding: zero-2)"
+        message = (
+            f"gradient_kernels: {kernels} moves gradients into slices after every micro-batch; give sharding: zero-2"
+        )
         return [Mistake(message, key="gradient_kernels", got=kernels, allowed=f"{kernels} with sharding: zero-2")]
     waits = kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2" and not point.strategy.overlaps_backward
     beside = {
@@ -130,8 +146,8 @@ def _kernel_mistakes(point: Point) -> list[Mistake]:
     }
     return [
         Mistake(
-            f"gradient_kernels: {kernels} moves sums that every GPU keeps of all its gradients until an all-reduce, "
-            f"which with {other} it does not; leave gradient_kernels out",
+            f"gradient_kernels: {kernels} needs GPUs that keep the sums of all their gradients until an all-reduce, "
+            f"and with {other} they do not; leave gradient_kernels out",
             key="gradient_kernels",
             got=kernels,
             allowed=f"none, or without {other}",
@@ -141,77 +157,78 @@ def _kernel_mistakes(point: Point) -> list[Mistake]:
     ]
 
 
-def _apart_from(point: Point) -> list[tuple[str, str]]:
-    """Return beside what copies share out equal slices among all of them alone, and why."""
-    beside = []
+def _needs_equal_slices(point: PointKeys) -> list[tuple[str, str]]:
+    """Return which keys need equal slices over all copies, and why."""
+    found = []
     if point.grid.expert > 1:
-        beside.append(("expert", "experts are shared out among all who have the same ones"))
+        found.append(("expert", "experts are sharded over all ranks with the same experts"))
     if point.parallelism.offloads("optimizer"):
-        beside.append(("offload", "a host updates an equal slice of everything"))
-    return beside
+        found.append(("offload", "every host updates an equal slice of all state"))
+    return found
 
 
-def _gather_mistakes(point: Point) -> list[Mistake]:
-    """Return why no updated weights are gathered that passes forward could go beside."""
+def _gather_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why no gather of updated weights can overlap with forward passes."""
     layout, key = point.parallelism, "gather_overlap"
     if not layout.gather_overlap:
         return []
     if layout.sharding not in ("zero-1", "zero-2"):
-        why = "zero-3 gathers the weights of a block as it is needed" if layout.sharding else "copies have them whole"
-        message = f"gather_overlap is how copies gather what each of them has updated, and {why}"
+        why = "zero-3 gathers each block before it is used" if layout.sharding else "without sharding there is none"
+        message = f"gather_overlap applies to the gather after an update, and {why}; give sharding: zero-1 or zero-2"
         return [Mistake(message, key=key, got="true", allowed="with sharding: zero-1 or zero-2")]
     if layout.offloads("optimizer"):
-        message = "gather_overlap: what a host has updated is gathered as it comes back, at the end of an iteration"
+        message = "gather_overlap does not go with offload: a host's updated weights are gathered after the iteration"
         return [Mistake(message, key=key, got="true", allowed="false, or no offload of the optimizer")]
     return []
 
 
-def _pass_gather_mistakes(point: Point) -> list[Mistake]:
-    """Return why no micro-batch gathers weights that the one before it has freed."""
+def _pass_gather_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why weights are not gathered anew in every micro-batch."""
     layout, got = point.parallelism, "micro-batch"
     if layout.gathers != got:
         return []
     if layout.sharding != "zero-2":
-        message = "gathers: micro-batch is how copies that share gradients out, and weights between passes, have these"
+        sharding = f"sharding: {layout.sharding}" if layout.sharding else "no sharding"
+        message = f"gathers: micro-batch is an option of sharding: zero-2, which shards gradients (got {sharding})"
         return [Mistake(message, key="gathers", got=got, allowed="with sharding: zero-2")]
     if layout.gather_overlap or layout.offloads("optimizer"):
         other = "gather_overlap" if layout.gather_overlap else "offload of the optimizer"
-        message = f"{other} gathers weights behind an update, which gathers: micro-batch does not; leave one out"
+        message = f"{other} gathers weights after an update, and gathers: micro-batch before each pass; leave one out"
         return [Mistake(message, key="gathers", got=got, allowed=f"update, or no {other}")]
     return []
 
 
-def _time_chunk_mistakes(point: Point) -> list[Mistake]:
-    """Return why parts of sequences cannot follow each other through the stages."""
+def _time_chunk_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why parts of sequences cannot go through the stages one after the other."""
     layout, mistakes = point.parallelism, []
     if layout.time_chunks == 1:
         return []
     got = str(layout.time_chunks)
     if point.grid.pipeline == 1:
-        message = f"{got} parts of each sequence follow each other through stages, and there is one; give pipeline"
+        message = f"time_chunks needs several pipeline stages, and there is one (got {got}); give pipeline"
         mistakes.append(Mistake(message, key="time_chunks", got=got, allowed="1, or pipeline above 1"))
     if layout.schedule != "gpipe":
         message = (
-            "recurrent layers go backward from the end of a sequence, when all of it has been forward; that is "
-            f"schedule gpipe (got {layout.schedule})"
+            "with time_chunks the backward pass starts after the forward pass of the whole sequence, as in schedule "
+            f"gpipe (got {layout.schedule})"
         )
         mistakes.append(Mistake(message, key="schedule", got=layout.schedule, allowed="gpipe, or no time_chunks"))
     return mistakes
 
 
-def _pipedream_mistakes(point: Point) -> list[Mistake]:
-    """Return what cannot be where every micro-batch is an update of its own."""
+def _pipedream_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return what does not go with pipedream, in which every micro-batch is an update."""
     layout, strategy, mistakes = point.parallelism, point.strategy.kind, []
     if layout.schedule != "pipedream":
         return []
     if strategy != "all-reduce":
         message = (
-            "copies of a stage add up the gradients of every micro-batch by an all-reduce (got strategy "
-            f"{strategy}); take strategy all-reduce, or another schedule"
+            "with pipedream the copies of a stage all-reduce the gradients of every micro-batch "
+            f"(got strategy {strategy}); take strategy all-reduce, or another schedule"
         )
         allowed = "strategy: all-reduce, or another schedule"
         mistakes.append(Mistake(message, key="schedule", got="pipedream", allowed=allowed))
     if layout.sharding is not None:
-        message = "pipedream stashes several versions of the weights on each GPU, and copies share out a single one"
+        message = "pipedream keeps several versions of the weights on each GPU, and sharding divides a single version"
         mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="none, or another schedule"))
     return mistakes

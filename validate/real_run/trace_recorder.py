@@ -1,4 +1,4 @@
-"""What one rank did when: spans in the columns that `clustersim.results` has, on one clock for all ranks."""
+"""Records the spans of a rank, in the columns of `clustersim.results` and on one clock for all ranks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _COLUMNS = ("kind", "rank", "iteration", "start_s", "end_s", "name")
 
 
 class TraceRecorder:
-    """Spans of this rank. `kind` is forward, backward, update, communication (one bucket), copy or exposed."""
+    """The spans of this rank. `kind` is forward, backward, update, communication (one bucket), copy or exposed."""
 
     def __init__(self, ranks: Ranks, clock: HostClock):
         self._ranks, self._clock = ranks, clock
         self._rows: list[tuple[str, int, Mark, Mark, str]] = []
 
     def note(self, kind: str, iteration: int, begin: Mark, end: Mark, name: str = "") -> None:
-        """Note a span; iterations below 0 warm up and are not kept. Any thread may."""
+        """Record a span; iterations below 0 are warm-up and are not kept. It may be called from any thread."""
         if iteration >= 0:
             self._rows.append((kind, iteration, begin, end, name))
 
@@ -37,13 +37,13 @@ class TraceRecorder:
 
 
 def as_columns(rows: list[tuple[str, int, int, float, float, str]]) -> dict[str, list[Any]]:
-    """Return the spans of all ranks by column, in the order of their beginnings."""
+    """Return the spans of all ranks by column, in the order of their start times."""
     ordered = sorted(rows, key=lambda row: (row[3], row[1]))
     return {name: [row[number] for row in ordered] for number, name in enumerate(_COLUMNS)}
 
 
 def iteration_seconds(rows: list[tuple[str, int, int, float, float, str]]) -> list[float]:
-    """Return the seconds of each iteration: from the first beginning to the last end of a rank, mean over ranks."""
+    """Return the seconds of each iteration: from the first start to the last end of a rank, mean over ranks."""
     ends: dict[tuple[int, int], tuple[float, float]] = {}
     for _, rank, number, start_s, end_s, _ in rows:
         first_s, last_s = ends.get((number, rank), (start_s, end_s))
@@ -55,7 +55,7 @@ def iteration_seconds(rows: list[tuple[str, int, int, float, float, str]]) -> li
 
 
 def kind_seconds(rows: list[tuple[str, int, int, float, float, str]], kind: str) -> float:
-    """Return the median over ranks and iterations of the seconds spent on a kind; 0 where nobody did."""
+    """Return the median over ranks and iterations of the seconds in spans of a kind; 0 if there are none."""
     spent: dict[tuple[int, int], float] = {}
     for each, rank, number, start_s, end_s, _ in rows:
         if each == kind:

@@ -1,7 +1,7 @@
-"""Gradients of a point compressed or copied: what they are to those who exchange them, and what they make of a layout.
+"""The compression and the copies of a point's gradients: their cost, their wire size, and their effect on a layout.
 
-The ranks that stand at one place of every copy of a model have the same part of it. They compress the gradients of
-that part, or copy them, each bucket as soon as it is ready, and exchange them among themselves.
+The ranks at one position of every copy of a model have the same part of it. They compress or copy the gradients of that
+part, each bucket as soon as it is ready, and exchange them among themselves.
 """
 
 from __future__ import annotations
@@ -9,22 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clustersim.kernels import Compression, moved_s
+from clustersim.kernels import Compression, NoCompression, moved_s
 from clustersim.model import Workload
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.gradient_kernels import AUTOGRADS
 from clustersim.parallelism.plan import StagePlan, iteration_of
 from clustersim.program import Bucket, Codec, Copies, Wire, with_codec_ops
-from clustersim.scenario.memory import compression_of
 from clustersim.scenario.point import Point
 
 
-def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_workers: int) -> Wire:
-    """Return what compressed gradients are to those who exchange them, whose plain ones have `gradient_bytes` each.
+def compression_of(point: Point, num_workers: int | None = None) -> Compression:
+    """Return the compression of gradients, which is none where no gradients are sent.
 
-    Among themselves, `num_workers` gather every one's gradient where they cannot be added. Servers send back what
-    cannot be compressed so: parameters, at the size of plain gradients.
+    Every GPU is a worker, unless `num_workers` gives the number of ranks with the same parameters.
+    """
+    is_sent = (num_workers or point.num_gpus) > 1 or point.strategy.sends_alone
+    return point.compression if is_sent else NoCompression()
+
+
+def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_workers: int) -> Wire:
+    """Return how compressed gradients travel; an uncompressed one has `gradient_bytes`.
+
+    Where compressed gradients cannot be added, `num_workers` workers gather those of all workers. Parameter servers
+    send back parameters, which are not compressed: they have the size of uncompressed gradients.
     """
     if compression.adds_on_the_way:
         return Wire()
@@ -36,10 +44,11 @@ def wire_of(point: Point, compression: Compression, gradient_bytes: float, num_w
 
 
 def copies_of(point: Point, num_workers: int) -> Copies:
-    """Return how often gradients are copied to travel; nobody copies what none is sent.
+    """Return how many copies gradients take to be exchanged; none where no gradients are sent.
 
-    What compresses gradients writes them into their buckets and reads them there, so that they are not copied as well;
-    those that are as short already it leaves as they are. So do `gradient_kernels` of codes with buckets of their own.
+    Compression writes gradients into their buckets and reads them there, so no copy into or out of a bucket is added,
+    unless the gradients already have the compressed size. `gradient_kernels` of codes with buckets of their own also
+    make these copies themselves.
     """
     if num_workers == 1 and not point.strategy.sends_alone:
         return Copies()
@@ -57,10 +66,10 @@ def codec_of(
     num_workers: int,
     host_bytes_per_s: float | None = None,
 ) -> Codec:
-    """Return how long it takes to compress or copy gradients, of which the buckets have the plain ones.
+    """Return the times to compress or copy gradients; `buckets` have the sizes of uncompressed ones.
 
-    A copy reads and writes, on the GPU by a kernel for each gradient. Those who exchange gradients copy what they send
-    together by a core of the host instead where that is given: what it reads and writes a second.
+    A copy reads and writes, on the GPU with one kernel per gradient. If `host_bytes_per_s` is given, a host core at
+    that rate of reads and writes copies the gradients that are sent together, in place of the GPU.
     """
     plain, gpu, compression = whole.gradient_bytes_per_parameter, whole.gpu, compression_of(point, num_workers)
     copies, num_back = copies_of(point, num_workers), wire_of(point, compression, plain, num_workers).num_back
@@ -80,10 +89,10 @@ def codec_of(
 
 
 def with_compression(point: Point, laid_out: ModelLayout, whole: Workload) -> ModelLayout:
-    """Return a layout in which every rank compresses, or copies, the gradients that it exchanges with other copies.
+    """Return the layout with the compression or copies of the gradients that each rank exchanges.
 
-    A rank fills each bucket when it is ready, before it goes on, and empties what comes back before its update; or
-    before it goes forward, where servers update. Residuals and what is gathered take memory beside all else.
+    A rank fills each bucket as soon as it is ready, before its next kernel. It empties the received buckets before its
+    update, or before its forward pass where servers update. Residuals and gathered gradients take extra memory.
     """
     num_workers = laid_out.num_replicas
     compression = compression_of(point, num_workers)
@@ -107,7 +116,7 @@ def with_compression(point: Point, laid_out: ModelLayout, whole: Workload) -> Mo
 
 
 def _coded(plan: StagePlan, codec: Codec) -> StagePlan:
-    """Return the plan of a stage that fills and empties its buckets."""
+    """Return the plan of a stage with the operations that fill and empty its buckets."""
     iteration = plan.iteration
     program = with_codec_ops(plan.program, iteration.buckets, codec)
     update_s = iteration.update_s + (0.0 if codec.at_servers else codec.empty_s)

@@ -1,4 +1,4 @@
-"""What several points of a sweep have in common, said once, with which points they are."""
+"""Merges the equal mistakes of several sweep points into one, with the points that have it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from clustersim.errors import Mistake
 
 Axes = Mapping[str, Any]
-"""What a point has chosen on each axis: dotted key to value or label."""
+"""The setting of a point on each axis: dotted key to value or label."""
 
 _QUANTITY = re.compile(r"\d[\d,.]*(?: ?[kMGTPE]?i?B\b)?")
 _REMEDY = re.compile(r"; (?:it fits with|even) parallelism \{[^}]*\}[^;]*")
-"""What would fit, which may be another change at another size."""
+"""The remedy in a message, which may differ from point to point."""
 _SUMMANDS = re.compile(r"(?: \+ [a-z ]+ 0)+")
-"""What is added up, its quantities left out, of which one point may have more than another: buckets on several GPUs."""
+"""The terms of a sum without their quantities. Points may have different terms: buckets on several GPUs only."""
 _MOST_POINTS = 3
 
 
-def told_once(found: Sequence[tuple[Axes, Sequence[Mistake]]]) -> list[Mistake]:
-    """Return the mistakes of points, each made at one place told once; alike but for numbers and remedies is one.
+def merge_duplicates(found: Sequence[tuple[Axes, Sequence[Mistake]]]) -> list[Mistake]:
+    """Return the mistakes of points without duplicates: those that differ only in numbers and remedies are one.
 
-    A mistake that not all points have, or that has other numbers at others, says at which.
+    A mistake that not all points have, or whose numbers differ, names its points.
     """
     groups: dict[tuple[Any, ...], dict[int, Mistake]] = {}
     for number, (_, mistakes) in enumerate(found):
@@ -32,11 +32,11 @@ def told_once(found: Sequence[tuple[Axes, Sequence[Mistake]]]) -> list[Mistake]:
             same = (each.file, each.line, each.column, each.key, alike)
             groups.setdefault(same, {}).setdefault(number, each)
     every = [axes for axes, _ in found]
-    return [_told(group, every) for group in groups.values()]
+    return [_merged(group, every) for group in groups.values()]
 
 
-def _told(group: Mapping[int, Mistake], every: Sequence[Axes]) -> Mistake:
-    """Return the mistake that points have, by their numbers, in one sentence."""
+def _merged(group: Mapping[int, Mistake], every: Sequence[Axes]) -> Mistake:
+    """Return the common mistake of points, given by point number, with the points in its message."""
     first = next(iter(group.values()))
     alike = [number for number, each in group.items() if each.message == first.message]
     others = [number for number in group if number not in set(alike)]
@@ -51,13 +51,13 @@ def _told(group: Mapping[int, Mistake], every: Sequence[Axes]) -> Mistake:
 
 
 def _stands_at_its_value(mistake: Mistake, where: str) -> bool:
-    """Say whether a mistake stands in a file at the value that the points have chosen, which names them already."""
+    """Return whether the mistake's place in the file is the value of the axis, which names the points already."""
     axis = where.partition(" ")[0]
     return mistake.line is not None and " with " not in where and f"{mistake.key}.".startswith(f"{axis}.")
 
 
 def at_points(numbers: Sequence[int], every: Sequence[Axes]) -> str:
-    """Return what tells some points from all others, by their numbers; nothing where they are all there are.
+    """Return text that distinguishes some points, given by number, from all others; empty for all points.
 
     >>> at_points([1, 3], [{"gpus": g, "kind": k} for g in (2, 4) for k in ("ring", "tree")])
     'kind tree'
@@ -68,16 +68,16 @@ def at_points(numbers: Sequence[int], every: Sequence[Axes]) -> str:
         return ""
     chosen = [every[number] for number in numbers]
     values = {axis: _values(chosen, axis) for axis in dict.fromkeys(key for axes in chosen for key in axes)}
-    telling = {axis: of for axis, of in values.items() if of != _values(every, axis)}
-    if sum(all(axes.get(axis) in of for axis, of in telling.items()) for axes in every) == len(chosen):
-        return " with ".join(f"{axis} {_listed(of)}" for axis, of in telling.items())
+    distinct = {axis: of for axis, of in values.items() if of != _values(every, axis)}
+    if sum(all(axes.get(axis) in of for axis, of in distinct.items()) for axes in every) == len(chosen):
+        return " with ".join(f"{axis} {_listed(of)}" for axis, of in distinct.items())
     points = [" with ".join(f"{axis} {_text(value)}" for axis, value in axes.items()) for axes in chosen[:_MOST_POINTS]]
     more = len(chosen) - len(points)
     return "; ".join([*points, *([f"{more} more points"] if more else [])])
 
 
 def _values(points: Sequence[Axes], axis: str) -> list[Any]:
-    """Return what points have chosen on an axis, each value once; nothing where a point has no such axis."""
+    """Return the settings of points on an axis, each value once; None stands for a point without that axis."""
     values: list[Any] = []
     for axes in points:
         if axes.get(axis) not in values:

@@ -1,7 +1,7 @@
-"""Shipped transports as they would be without one case's figures, so that no case is scored on what it calibrated.
+"""Shipped transports fitted without the figures of one case, so that no case is scored on its own calibration.
 
-`fitted/before/` has a transport as it was before any figure was fitted, `fitted/without-CASE/` as fitted to all others'
-figures. `clustersim calibrate --store` writes them; `clustersim validate` only looks them up.
+`fitted/before/` has a transport before any fit, `fitted/without-CASE/` the transport fitted to the figures of all other
+cases. `clustersim calibrate --store` writes them; `clustersim validate` only reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SHEETS = Path(__file__).resolve().parent / "fitted"
 
 
 def sheet_without(case: str, transport: str, folder: Path = SHEETS) -> Path | None:
-    """Return the sheet of a transport fitted without a case's figures; None where they had no part in its constants."""
+    """Return the sheet of a transport fitted without a case's figures; None if its constants do not depend on them."""
     if transport not in TRANSPORTS:
         return None
     path = folder / f"without-{case}" / f"{transport}.yaml"
@@ -23,6 +23,6 @@ def sheet_without(case: str, transport: str, folder: Path = SHEETS) -> Path | No
 
 
 def before_any_fit(transport: str, folder: Path = SHEETS) -> Transport:
-    """Return a shipped transport as it was before figures were fitted: with its assumed constants."""
+    """Return a shipped transport before any fit: with its assumed constants."""
     path = folder / "before" / f"{transport}.yaml"
     return load_transport(path if path.is_file() else transport)

@@ -1,4 +1,4 @@
-"""How cases are named, and the files that the simulator is asked with."""
+"""Names of cases, and the input files of the simulator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from validate.lab.servers import Mode
 
 
 def place_text(layout: Layout, megabits_per_s: float) -> str:
-    """Say what a cluster is.
+    """Return the name of a cluster.
 
     >>> place_text(Layout.torus(3, 3), 80)
     'torus of 3 x 3, 80 Mbit/s'
@@ -25,13 +25,13 @@ def place_text(layout: Layout, megabits_per_s: float) -> str:
 
 
 def mode_text(mode: Mode) -> str:
-    """Say what a server does."""
+    """Return the name of a server's mode."""
     words = {"server": "waits for all", "backup": f"does without {mode.backups}", "async": "asynchronous"}
     return words.get(mode.kind, f"staleness bound {mode.bound}")
 
 
-def scenario_words(layout: Layout, megabits_per_s: float, num_workers: int, name: str) -> dict[str, Any]:
-    """Return what scenarios of the lab have in common."""
+def common_keys(layout: Layout, megabits_per_s: float, num_workers: int, name: str) -> dict[str, Any]:
+    """Return the common keys of all scenarios of the lab."""
     return {
         "name": f"lab-{name}",
         "model": "net.yaml",

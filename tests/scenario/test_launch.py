@@ -1,4 +1,4 @@
-"""What does not go with processes that wait for every kernel."""
+"""Checks of processes that wait for every kernel (`compute.launch: blocking`)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TOPOLOGY = (
 BLOCKING = GPT + TOPOLOGY + "compute: {launch: blocking}\n"
 
 
-def test_nothing_is_wrong_where_nothing_is_beside_compute(load):
+def test_a_scenario_without_overlap_is_valid(load):
     assert load(BLOCKING)
     assert load(BLOCKING + "parallelism: {tensor: 2, sharding: zero-1}")
 
@@ -25,8 +25,8 @@ def test_nothing_is_wrong_where_nothing_is_beside_compute(load):
         ("parallelism.pipeline=2", "give messages: awaited or paired"),
     ],
 )
-def test_what_would_be_beside_compute_is_refused(load, mistakes, override, what):
-    """The same is right where kernels are in a queue."""
+def test_overlap_with_compute_is_refused(load, mistakes, override, what):
+    """With queued kernels the same is valid."""
     text, key = (
         BLOCKING + "parallelism: {tensor: 2, sharding: zero-1}",
         override.partition("=")[0].replace("pipeline", "messages"),
@@ -38,7 +38,7 @@ def test_what_would_be_beside_compute_is_refused(load, mistakes, override, what)
     assert load(text, (override, "compute.launch=queued"))
 
 
-def test_the_remedy_of_a_schedule_that_cannot_await_is_one_that_can(load, mistakes):
+def test_the_remedy_for_a_schedule_without_awaited_messages_is_one_with_them(load, mistakes):
     text = BLOCKING + "parallelism: {pipeline: 2, micro_batches: 4, schedule: zero-bubble}"
     (mistake,) = mistakes(text)
     assert mistake.key == "parallelism.schedule"
@@ -46,7 +46,7 @@ def test_the_remedy_of_a_schedule_that_cannot_await_is_one_that_can(load, mistak
     assert load(text.replace("zero-bubble", "1f1b, messages: awaited"))
 
 
-def test_messages_are_awaited_only_where_stages_come_to_them_in_the_same_order(load, mistakes):
+def test_messages_are_awaited_only_if_stages_reach_them_in_the_same_order(load, mistakes):
     text = GPT + TOPOLOGY + "parallelism: {pipeline: 2, micro_batches: 4, messages: awaited, schedule: zero-bubble}"
     (mistake,) = mistakes(text)
     assert mistake.key == "parallelism.messages"
@@ -54,8 +54,8 @@ def test_messages_are_awaited_only_where_stages_come_to_them_in_the_same_order(l
     assert load(text.replace("zero-bubble", "1f1b"))
 
 
-def test_masks_are_made_where_the_process_waits_for_every_kernel(load, mistakes):
-    """In a queue kernels may go on meanwhile."""
+def test_masks_need_a_process_that_waits_for_every_kernel(load, mistakes):
+    """Queued kernels may run at the same time."""
     text = BLOCKING + "parallelism: {micro_batches: 2, masks: host}"
     assert load(text)
     (mistake,) = mistakes(text, ("compute.launch=queued",))

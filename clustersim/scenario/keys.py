@@ -1,0 +1,175 @@
+"""The keys of one training, without the rules between them: the checks of `point` and of the modules it uses read it.
+
+`Point` adds those rules. A check takes `PointKeys`, so that no check imports the module that calls it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from clustersim.devices import Input
+from clustersim.failures import Failures
+from clustersim.hardware import TRANSPORTS
+from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompression
+from clustersim.kernels.compute_time import ComputeSpec
+from clustersim.kernels.optimizer import OptimizerSpec
+from clustersim.model.precision import PRECISIONS
+from clustersim.parallelism.grid import Grid
+from clustersim.parallelism.spec import Parallelism, micro_batch_of
+from clustersim.scenario.parts import Baseline, Batch, Positive, Published
+from clustersim.spec import Count, Spec, union_of
+from clustersim.stragglers import STRAGGLERS, Straggler
+from clustersim.strategies import STRATEGIES, Strategy
+from clustersim.topology import TOPOLOGIES, Placement, TopologySpec
+from clustersim.topology.placement import Block
+
+if TYPE_CHECKING:
+    AnyStraggler = Straggler
+    AnyStrategy = Strategy
+    AnyTopology = TopologySpec
+else:
+    AnyStraggler = union_of(STRAGGLERS)
+    AnyStrategy = union_of(STRATEGIES)
+    AnyTopology = union_of(TOPOLOGIES)
+
+
+def _by_kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+def _known_compression(value: Any) -> Any:
+    if isinstance(value, str):
+        COMPRESSIONS[value]
+    return _by_kind(value)
+
+
+Optimizer = Annotated[OptimizerSpec, BeforeValidator(_by_kind, json_schema_input_type=OptimizerSpec | str)]
+"""An optimizer as a scenario writes it: `adam` means `{kind: adam}`."""
+
+if TYPE_CHECKING:
+    AnyCompression = Compression
+else:
+    _Kinds = union_of(COMPRESSIONS)
+    AnyCompression = Annotated[_Kinds, BeforeValidator(_known_compression, json_schema_input_type=_Kinds | str)]
+
+
+def _in_a_list(value: Any) -> Any:
+    """Read a single map as a list of one."""
+    return [value] if isinstance(value, dict) else value
+
+
+class PointKeys(Spec):
+    """The keys of a training on a cluster, each with one value, and what follows from them directly."""
+
+    schema_: str | None = Field(
+        default=None, alias="$schema", description="JSON Schema for editors; clustersim ignores it"
+    )
+    name: str | None = Field(default=None, description="name of the scenario")
+    description: str | None = Field(default=None, description="what the scenario shows, in one line")
+    extends: str | list[str] | None = Field(
+        default=None,
+        description="scenario files or shipped names to start from; this file wins, then the later of them",
+    )
+    model: str = Field(min_length=1, description="a model of the catalogue, or a workload file")
+    num_gpus: Count = Field(description="number of GPUs that train, all workers included")
+    batch: Batch = Field(description="samples per iteration, {per_gpu: n} or {global: n}")
+    topology: AnyTopology = Field(description="the cluster: a shipped name, a file, or a map with its kind")
+    background_traffic: float = Field(
+        default=0.0, ge=0, lt=1, description="mean share of every link between switches that other jobs use"
+    )
+    placement: Placement = Field(default=Block(), description="which GPUs of the cluster the ranks get")
+    transport: str = Field(
+        default="ideal",
+        description="the message library, which adds time to each message: its name, or the file of a transport sheet",
+    )
+    strategy: AnyStrategy = Field(description="how the workers synchronize gradients or weights")
+    parallelism: Parallelism = Field(default=Parallelism(), description="how the model is split over the GPUs")
+    precision: str = Field(default="fp32", description="number format of weights, activations and gradients")
+    gradient_precision: Literal["fp32", "fp16", "bf16"] | None = Field(
+        default=None,
+        description="number format in which gradients of parameters are computed and exchanged, where it differs from "
+        "that of `precision` (fp32 with `amp-...`): 16 bits for 16-bit weights with an fp32 copy that the optimizer "
+        "updates (DeepSpeed, InternLM), or as set by FSDP's `reduce_dtype` and Megatron-LM's `--grad-reduce-in-bf16`",
+    )
+    optimizer: Optimizer = Field(
+        default=OptimizerSpec(), description="the update rule, for its memory and time: its kind, or {kind: ...}"
+    )
+    compression: AnyCompression = Field(
+        default=NoCompression(),
+        description="how gradients are compressed before they are sent: a kind, or {kind: ...}",
+    )
+    compute: ComputeSpec = Field(default=ComputeSpec(), description="where the times of the layers come from")
+    input: Input | None = Field(
+        default=None, description="how quickly samples are read and decoded; without it samples are always ready"
+    )
+    stragglers: Annotated[list[AnyStraggler], BeforeValidator(_in_a_list)] = Field(
+        default=[], description="which GPUs, hosts or links are slow, when, and by how much; the factors multiply"
+    )
+    failures: Failures | None = Field(
+        default=None, description="failures of GPUs and hosts in a long training that restarts from its last checkpoint"
+    )
+    jobs: Any = 1
+    baseline: Baseline | None = Field(
+        default=None, description="what a speedup is relative to; one GPU of the same kind if left out"
+    )
+    dataset_size: Count | None = Field(default=None, description="samples of one epoch")
+    epochs: Positive | None = Field(default=None, description="passes over the data until training ends")
+    num_iterations: Count = Field(
+        default=10,
+        description="updates of the model to measure, after a warm-up; with a synchronous strategy an update is one "
+        "iteration of all workers, and `local` counts iterations, in whole rounds of its `steps`",
+    )
+    published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")
+    seed: int = Field(default=0, ge=0, description="seed of every random stream")
+    replicates: Count = Field(
+        default=1, le=10_000, description="runs with different random streams, for a confidence interval"
+    )
+    memory_check: bool = Field(
+        default=True, description="refuse a training that does not fit into a GPU's memory; false only warns"
+    )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every GPU trains a copy of the whole model, on all of its batch at once."""
+        return self.parallelism.is_plain(self.num_gpus)
+
+    @property
+    def gradient_bytes(self) -> float:
+        """Bytes of a parameter's gradient, before any compression."""
+        if self.gradient_precision is None:
+            return PRECISIONS[self.precision].gradient_bytes
+        return 4.0 if self.gradient_precision == "fp32" else 2.0
+
+    @property
+    def grid(self) -> Grid:
+        """The ranks as a grid, with one axis for each way in which the model is split."""
+        return self.parallelism.grid(self.num_gpus)
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples that go through one copy of the model at once; a copy may be split over several GPUs."""
+        return micro_batch_of(self.parallelism, self.grid, self.global_batch)
+
+    @property
+    def per_gpu_batch(self) -> int:
+        """Samples per GPU in one iteration; if a copy is split over several GPUs, its batch over them, at least 1."""
+        return self.batch.per_gpu or max(1, (self.batch.global_ or 0) // self.num_gpus)
+
+    @property
+    def global_batch(self) -> int:
+        """Samples over all GPUs in one iteration."""
+        return self.batch.global_ or (self.batch.per_gpu or 0) * self.num_gpus
+
+    @field_validator("precision")
+    @classmethod
+    def _known_precision(cls, value: str) -> str:
+        PRECISIONS[value]
+        return value
+
+    @field_validator("transport")
+    @classmethod
+    def _known_transport(cls, value: str) -> str:
+        TRANSPORTS.load(value)
+        return value

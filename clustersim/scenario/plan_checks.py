@@ -1,0 +1,58 @@
+"""Checks of what `clustersim plan` supports: its bounds hold for one job on a cluster without stragglers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clustersim.errors import Mistake
+from clustersim.scenario.point import JobPoint, Point
+
+_ONLY = {
+    "parallelism.time_chunks": ("1", "does not divide sequences in time"),
+    "parallelism.sharding_copies": ("none", "makes no copies around collectives"),
+    "parallelism.gathers": ("update", "gathers weights once per update"),
+    "parallelism.joined_sums": ("None", "adds the sums of groups block by block"),
+    "parallelism.recompute_blocks": ("None", "recomputes all blocks, or none"),
+    "parallelism.gradient_kernels": ("none", "moves gradients only in collectives"),
+    "parallelism.input_sums": ("joined", "adds the gradient of a shared input once"),
+    "parallelism.sharding_by": ("slices", "shards by slices"),
+    "parallelism.handed": ("in-shares", "sends activations between stages in shares"),
+    "parallelism.messages": ("beside", "overlaps messages between stages with compute"),
+    "compute.launch": ("queued", "tries layouts that overlap communication with compute"),
+    "optimizer.skipped": ("false", "compares iterations with an update"),
+    "optimizer.issue": ("None", "assumes that kernels are queued in time"),
+    "strategy.stream": ("own", "puts copies between GPUs in their own streams"),
+    "strategy.shared_weights": ("once", "tries layouts in which no gradient is sent twice"),
+}
+"""The only value of a key that a plan supports, and what a plan does."""
+
+
+def plan_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield what in a point a plan does not support, on any cluster."""
+    given = {
+        "stragglers": bool(point.stragglers),
+        "failures": point.failures is not None,
+        "input": point.input is not None,
+        "jobs": point.jobs != 1 or isinstance(point, JobPoint),
+        "compression": point.compression.kind != "none",
+    }
+    for key in (key for key, is_given in given.items() if is_given):
+        message = (
+            f"a plan compares layouts of one job on an undisturbed cluster; leave {key} out, and run its best with it"
+        )
+        yield Mistake(message, key=key, got="given", allowed=f"no {key}")
+    if (kind := point.parallelism.kind) != "grid":
+        message = f"a plan compares layouts on a grid of GPUs (got {kind}); compare its best with a run of {kind}"
+        yield Mistake(message, key="parallelism.kind", got=kind, allowed="grid")
+    if (schedule := point.parallelism.schedule) == "pipedream":
+        message = f"a plan compares synchronous schedules (got {schedule}); compare its best with a run of {schedule}"
+        yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
+    for key, (allowed, why) in _ONLY.items():
+        of, name = key.split(".")
+        got = str(getattr(getattr(point, of), name, allowed))
+        if got.casefold() != allowed.casefold():
+            message = f"a plan {why}; leave {name} out, and run the best with it"
+            yield Mistake(message, key=key, got=got, allowed=allowed)
+    if point.strategy.kind != "all-reduce":
+        message = f"a plan is for strategy all-reduce (got {point.strategy.kind})"
+        yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")
