@@ -138,7 +138,7 @@ class Material:
         """Return how often gradients are copied to travel, as a point of the choice has them (`copies_of`)."""
         if choice.layout.sharding is not None or choice.layout.offload != "none":
             return Copies()
-        return self.strategy(choice).copies_made(choice.grid.data == choice.num_gpus)
+        return self.strategy(choice).gradient_copies(choice.grid.data == choice.num_gpus)
 
     def host_update_s(self, choice: Choice, stage: int) -> float | None:
         """Return the least that the host of a rank takes to update what that has; None where the GPU does that.

@@ -71,7 +71,7 @@ def _whole_layers_mistakes(point: Point) -> Iterator[Mistake]:
             "shared_weights: twice",
             "shared_weights: once",
         ),
-        (point.strategy.holds_parents_up, "copies that hold parents up", "stream: default", "stream: own"),
+        (point.strategy.blocks_parents, "copies that hold parents up", "stream: default", "stream: own"),
     )
     for is_given, what, got, allowed in found:
         if is_given:

@@ -1,4 +1,4 @@
-"""The update log is one of the whole model, however many buckets and servers its gradients travel to."""
+"""The update log has versions of the whole model, for any number of buckets and servers."""
 
 from __future__ import annotations
 
