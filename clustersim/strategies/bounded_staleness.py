@@ -12,7 +12,7 @@ from clustersim.strategies.update_rule import Gradient, Shard, UpdateRule
 
 
 class BoundedStaleness(StaleServerStrategy):
-    """A worker waits when it is more than `bound` iterations ahead of the slowest one (Ho et al., 2013).
+    """A worker waits if it would be more than `bound` iterations ahead of the slowest one (Ho et al., 2013).
 
     The clock of a worker is the number of its gradients in the model. A worker begins its iteration c, counted from 0,
     when every worker's clock is at least c - `bound`. So the parameters that it reads contain all older gradients. The
