@@ -58,7 +58,7 @@ class Strategy(Spec):
     buckets: str = Field(
         default="auto",
         description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `megatron` (40 million "
-        "parameters, or a million for each copy of the model if that is more), `horovod` (as many as fit into a "
+        "parameters, or a million for each replica of the model if that is more), `horovod` (as many as fit into a "
         "buffer of 64 MiB), `layer` (one bucket for each layer), "
         "`tensor` (one bucket for each tensor of a layer, weights and biases), `whole` (all in one) or a size that "
         "caps every bucket, such as `4 MiB`; `auto` is `megatron` with `sharding`, else `pytorch`",

@@ -43,9 +43,9 @@ def test_it_takes_twice_a_ring_of_two():
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_inputs_and_outputs_go_from_gpu_to_gpu_one_after_another(num_ranks):
     """The first piece of the chain may be sent to the next GPU while the last output is still in transit."""
-    beside = exchanged_s(num_ranks, scattered="8 MB", gathered="24 MB") - exchanged_s(num_ranks)
+    extra_s = exchanged_s(num_ranks, scattered="8 MB", gathered="24 MB") - exchanged_s(num_ranks)
     piece_s = piece_bytes(num_ranks) / RATE if num_ranks > 2 else 0.0
-    assert beside == pytest.approx((num_ranks - 1) * 32 * MB / RATE, abs=piece_s * 1.001 + 1e-6)
+    assert extra_s == pytest.approx((num_ranks - 1) * 32 * MB / RATE, abs=piece_s * 1.001 + 1e-6)
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3])
