@@ -28,7 +28,7 @@ class Hierarchical(StaleServerStrategy):
     """
 
     kind: Literal["hierarchical"] = "hierarchical"
-    may_have_whole: ClassVar[bool] = True
+    allows_whole_buckets: ClassVar[bool] = True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = (

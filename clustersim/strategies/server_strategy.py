@@ -28,7 +28,7 @@ class ServerStrategy(Strategy):
     A subclass says when the servers update and when a worker may pull (`update_rule`).
     """
 
-    may_have_whole: ClassVar[bool] = False
+    allows_whole_buckets: ClassVar[bool] = False
     """Whether a bucket may be on one server only."""
 
     servers: Servers = Field(default=Servers(), description="how many servers, and where")
@@ -43,7 +43,7 @@ class ServerStrategy(Strategy):
                 got="true",
                 allowed="false",
             )
-        if value.whole and not cls.may_have_whole:
+        if value.whole and not cls.allows_whole_buckets:
             raise InputError(
                 "whole buckets are simulated with strategy `server` or `hierarchical` only",
                 got=str(value.whole).lower(),
