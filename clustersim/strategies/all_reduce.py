@@ -72,6 +72,6 @@ class AllReduce(CollectiveStrategy):
         if self.copies == "horovod" and self.buckets in ("layer", "tensor"):
             return (
                 *super().warnings(),
-                "strategy.copies has no effect: Horovod does not copy a gradient that is sent alone",
+                "strategy.copies changes nothing: Horovod does not copy a gradient that is sent alone",
             )
         return super().warnings()

@@ -87,7 +87,7 @@ class CollectiveStrategy(Synchronous):
     def warnings(self) -> tuple[str, ...]:
         """Return a message if `dims` is set for an algorithm that does not use it."""
         if self.dims is not None and self.algorithm != "torus-ring":
-            return (f"strategy.dims has an effect for torus-ring only (the algorithm is {self.algorithm})",)
+            return (f"strategy.dims changes nothing: only torus-ring uses it (the algorithm is {self.algorithm})",)
         return ()
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:

@@ -93,7 +93,7 @@ class Gossip(Synchronous):
 
     def warnings(self) -> tuple[str, ...]:
         if "degree" in self.model_fields_set and self.graph != "random-regular":
-            return ("strategy.degree has an effect for random-regular only",)
+            return ("strategy.degree changes nothing: only random-regular uses it",)
         return ()
 
     def facts(self, num_workers: int) -> dict[str, float]:
