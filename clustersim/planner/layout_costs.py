@@ -138,7 +138,7 @@ class LayoutCosts:
         """Return the copies of gradients for their exchange, as in a point of the choice (`copies_of`)."""
         if choice.layout.sharding is not None or choice.layout.offload != "none":
             return Copies()
-        return self.strategy(choice).copies_made(choice.grid.data == choice.num_gpus)
+        return self.strategy(choice).gradient_copies(choice.grid.data == choice.num_gpus)
 
     def host_update_s(self, choice: Choice, stage: int) -> float | None:
         """Return the minimum time of a rank's update on its host; None if the GPU does the update.

@@ -33,7 +33,7 @@ def layout_buffers(
     if grid.num_ranks == 1:
         return NO_EXCHANGE_BUFFERS
     is_whole = layout.kind == "grid" and grid.data == grid.num_ranks and layout.offload == "none"
-    copies = strategy.copies_made(is_whole) if layout.sharding is None else Copies()
+    copies = strategy.gradient_copies(is_whole) if layout.sharding is None else Copies()
     caps = strategy.bucket_caps(point.gradient_bytes, grid.num_replicas, layout.sliced)
     sums_tensors = layout.sharding is not None and layout.sharding_by == "tensors"
     groups = sum(getattr(grid, axis) > 1 for axis in AXES) + (grid.shard_group_size < grid.num_replicas)

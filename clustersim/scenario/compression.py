@@ -55,7 +55,7 @@ def copies_of(point: Point, num_workers: int) -> Copies:
     layout = point.parallelism
     is_whole = layout.kind == "grid" and point.grid.data == point.num_gpus
     is_there = layout.sharding is None and layout.offload == "none" and layout.gradient_kernels in AUTOGRADS
-    made = point.strategy.copies_made(is_whole and is_there)
+    made = point.strategy.gradient_copies(is_whole and is_there)
     return made._replace(into=0, back=0) if point.compression.encode_moved(point.gradient_bytes) else made
 
 

@@ -68,7 +68,7 @@ def _whole_layer_mistakes(point: PointKeys) -> Iterator[Mistake]:
             "shared_weights: twice",
             "shared_weights: once",
         ),
-        (point.strategy.holds_parents_up, "copies in the default stream", "stream: default", "stream: own"),
+        (point.strategy.blocks_parents, "copies in the default stream", "stream: default", "stream: own"),
     )
     for is_given, what, got, allowed in found:
         if is_given:

@@ -205,7 +205,7 @@ class _Stage:
 def _started(setup: Setup, jobs: Sequence[Job], start_s: float) -> Process:
     if start_s > 0:
         yield jobs[0].env.timeout(start_s)
-    yield setup.point.strategy.start_places(jobs) if len(jobs) > 1 else setup.point.strategy.start(jobs[0])
+    yield setup.point.strategy.start_layout(jobs) if len(jobs) > 1 else setup.point.strategy.start(jobs[0])
 
 
 @dataclass

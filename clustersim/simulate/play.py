@@ -136,7 +136,7 @@ def _played_by_executor(
     """Return a laid out job that has been played: with shortcuts where `again` is given, as `jobs_of` says."""
     strategy = setup.point.strategy
     jobs, executor = executor_of(setup, job, again, folds)
-    over = strategy.start_places(jobs, tell)
+    over = strategy.start_layout(jobs, tell)
     if jobs[0].num_after:
         executor.recorder.last_iteration = jobs[0].num_warm_up + jobs[0].num_iterations - 1
     if may_end_early and _first_is_enough(jobs, setup, executor):

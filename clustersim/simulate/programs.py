@@ -104,7 +104,7 @@ def programs_of(setup: Setup) -> Programs:
         compression = setup.compression.kind
         message = f"{compression} gradients are gathered and not added up, and a program has no place for that"
         raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
-    if point.strategy.holds_parents_up:
+    if point.strategy.blocks_parents:
         message = (
             "parents of a tree are held up by their children (stream: default), and a program has no place for that"
         )

@@ -225,7 +225,7 @@ class Setup:
 
     def _held_up(self, plan: Iteration) -> Iteration:
         """Return an iteration whose exchange begins a backward pass later, where parents can go backward only then."""
-        if not self.point.strategy.holds_parents_up or self.num_workers == 1:
+        if not self.point.strategy.blocks_parents or self.num_workers == 1:
             return plan
         return replace(
             plan, buckets=tuple(replace(each, copied_s=each.copied_s + plan.backward_s) for each in plan.buckets)

@@ -25,7 +25,7 @@ def without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
         yield "strategy.shared_weights changes nothing: no two layers of the model share any"
     if point.optimizer.issue is not None and point.num_gpus == 1:
         yield "optimizer.issue changes nothing: one GPU's process waits for no sums, and issues its update ahead"
-    if point.strategy.holds_parents_up and point.num_gpus == 1:
+    if point.strategy.blocks_parents and point.num_gpus == 1:
         yield "strategy.stream changes nothing: one GPU copies nothing to another"
     if layout.kind != "grid":
         return

@@ -1,7 +1,8 @@
-"""How gradients meet: what the workers of a job send each other, and when they may go on.
+"""Parallelism strategies: what the workers of a job send each other, and when they may continue.
 
-A strategy is what the user writes under `strategy` and knows how to put its processes on the clock. It
-knows devices and the network, and neither scenario files nor how results are told.
+A strategy is a model of the key `strategy` of a scenario, and starts the processes of its workers on the simulated
+clock. `Strategy` explains how to write a new one. This package uses devices and the network. It depends neither on
+scenario files nor on reports.
 """
 
 from clustersim.registry import Registry

@@ -1,4 +1,4 @@
-"""Asynchronous servers: every gradient is applied when it arrives."""
+"""Asynchronous parameter servers: every gradient is applied when it arrives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from clustersim.strategies.update_rule import UpdateRule
 
 
 class Async(StaleServerStrategy):
-    """A server applies every gradient when it arrives, to whatever version it then has (Dean et al., 2012).
+    """A server applies every gradient when it arrives, to the version that it has then (Dean et al., 2012).
 
-    Nobody waits for anybody; with n workers of one speed a gradient is n - 1 versions old when it is applied.
+    No worker waits for another. With n workers of equal speed a gradient is n - 1 versions old when it is applied.
     """
 
     kind: Literal["async"] = "async"
 
-    def rule(self, num_workers: int) -> UpdateRule:
+    def update_rule(self, num_workers: int) -> UpdateRule:
         return UpdateRule(gradients_per_update=1)

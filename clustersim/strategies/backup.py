@@ -1,4 +1,4 @@
-"""Backup workers: an update takes the first gradients that come, and the last few are dropped."""
+"""Backup workers: an update takes the first gradients that arrive, and the last few are dropped."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from clustersim.strategies.update_rule import Gradient, UpdateRule
 class Backup(ServerStrategy):
     """Synchronous servers that do not wait for the slowest workers (Chen et al., 2016).
 
-    An update takes the first gradients of its version, from all but `backups` of the workers (or from a `fraction`
-    of them). A gradient that comes later is dropped, and its worker goes on with the version it finds. Without backup
-    workers that is the synchronous server.
+    An update takes the first gradients of its version, from all workers but `backups` (or from a `fraction` of the
+    workers). A later gradient is dropped, and its worker continues with the current version. Without backup workers
+    this is the synchronous server.
     """
 
     kind: Literal["backup"] = "backup"
-    backups: int | None = Field(default=None, ge=0, description="workers that an update does without; 1 if not given")
+    backups: int | None = Field(
+        default=None, ge=0, description="workers whose gradient an update does not wait for; 1 if not given"
+    )
     fraction: float | None = Field(
-        default=None, gt=0, le=1, description="share of the workers that an update waits for, in place of `backups`"
+        default=None, gt=0, le=1, description="share of the workers that an update waits for; replaces `backups`"
     )
 
     def mistakes(self, num_workers: int) -> list[Mistake]:
-        """Return that backups are given twice, or are all of the workers."""
+        """Return a mistake if backups are given in two ways, or are all of the workers."""
         mistakes = []
         if self.backups is not None and self.fraction is not None:
             message = "backups and fraction both say how many gradients an update takes; keep one"
@@ -40,7 +42,7 @@ class Backup(ServerStrategy):
         elif self._num_backups(num_workers) >= num_workers:
             given = self._num_backups(num_workers)
             message = (
-                f"{given} of {num_workers} workers as backups leave nobody whose gradient makes an update; "
+                f"with {given} of {num_workers} workers as backups, no gradient is left for an update; "
                 "num_gpus counts the backups too"
             )
             allowed = f"0 to {num_workers - 1}"
@@ -50,20 +52,23 @@ class Backup(ServerStrategy):
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         return Awaited(num_workers - self._num_backups(num_workers), num_workers)
 
-    def rule(self, num_workers: int) -> UpdateRule:
+    def update_rule(self, num_workers: int) -> UpdateRule:
         return FirstGradients(num_workers - self._num_backups(num_workers))
 
-    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Let every worker go round until what counts is done; without backups in step, as the synchronous server."""
+    def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start all workers at their own pace; without backup workers, start the synchronous server."""
         if self._num_backups(job.num_ranks):
-            return super().start(job, tell)
-        return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets).start(job, tell)
+            return super().start(job, on_progress)
+        return self._synchronous().start(job, on_progress)
 
-    def start_places(self, jobs: Sequence[Job], tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Let every copy of the model go round as one worker does; without backups in step."""
+    def start_layout(self, jobs: Sequence[Job], on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start the replicas of the model, each as one worker; without backups, start the synchronous server."""
         if self._num_backups(jobs[0].num_ranks):
-            return super().start_places(jobs, tell)
-        return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets).start_places(jobs, tell)
+            return super().start_layout(jobs, on_progress)
+        return self._synchronous().start_layout(jobs, on_progress)
+
+    def _synchronous(self) -> Server:
+        return Server(servers=self.servers, overlap=self.overlap, buckets=self.buckets)
 
     def _num_backups(self, num_workers: int) -> int:
         if self.fraction is not None:
@@ -72,32 +77,32 @@ class Backup(ServerStrategy):
 
 
 class FirstGradients(UpdateRule):
-    """An update takes the first gradients of its version, and none of an older one; workers wait for it.
+    """An update takes the first gradients of its version and no older ones; workers wait for the update.
 
-    The servers agree on whose gradients these are: the first ones of which any part has its turn at any server. So
-    a gradient is applied as a whole or dropped as a whole, and all shards make the same updates.
+    The servers agree on which gradients are the first: those of which any part is served first at any server. So a
+    gradient is applied or dropped as a whole, and all shards make the same updates.
     """
 
     def __init__(self, gradients_per_update: int):
         super().__init__(gradients_per_update)
-        self._version = 0  # of which gradients are taken at present
-        self._num_taken = 0
+        self._version = 0  # the version whose gradients are accepted now
+        self._num_accepted = 0
 
     @property
     def waits_for_updates(self) -> bool:
         return True
 
-    def version_read(self, model: int, shards: Iterable[int]) -> int:
-        """Return the version of the oldest shard: who was late may have read some before an update, some after."""
-        return min(shards)
+    def version_read(self, model_version: int, shard_versions: Iterable[int]) -> int:
+        """Return the version of the oldest shard: a late worker may have pulled some before an update, some after."""
+        return min(shard_versions)
 
-    def takes(self, gradient: Gradient) -> bool:
-        if gradient.is_taken is None:
-            gradient.is_taken = gradient.version_read == self._version
-            self._num_taken += gradient.is_taken
-            if self._num_taken == self.gradients_per_update:
-                self._version, self._num_taken = self._version + 1, 0
-        return gradient.is_taken
+    def accepts(self, gradient: Gradient) -> bool:
+        if gradient.is_accepted is None:
+            gradient.is_accepted = gradient.version_read == self._version
+            self._num_accepted += gradient.is_accepted
+            if self._num_accepted == self.gradients_per_update:
+                self._version, self._num_accepted = self._version + 1, 0
+        return gradient.is_accepted
 
-    def to_read(self, gradient: Gradient) -> int:
+    def needed_progress(self, gradient: Gradient) -> int:
         return gradient.version_read + 1

@@ -1,4 +1,4 @@
-"""Workers that add among themselves, by a collective algorithm and without servers."""
+"""Strategies whose workers all-reduce, without servers."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from clustersim.topology import Topology
 
 
 class CollectiveStrategy(Synchronous):
-    """Workers add what they have among themselves.
+    """Synchronous workers that exchange each bucket by an all-reduce, whose algorithm the scenario chooses.
 
-    One bucket follows the other, as on the one communication stream of NCCL or DistributedDataParallel.
+    A new strategy of this kind usually overrides `iterate` only: it decides when a worker sends its buckets, when it
+    waits for them, and when it updates. Buckets go one after another, as on the one communication stream of NCCL or
+    DistributedDataParallel.
     """
 
     algorithm: str = Field(
         default="auto",
-        description="an all-reduce algorithm, `nvls` to add in the switch of an NVSwitch host, "
-        "`horovod-hierarchical`: by NCCL inside hosts and by MPI between them, from host memory, `auto`: what the "
-        "transport's own library would choose (NCCL as of 2.30, MPICH), `nccl-1`: NCCL's one ring until 2017, or "
-        "`nccl-1-processes`, with a process for each GPU, `nccl-2.4`: what NCCL of 2019 would, or `open-mpi-4.0` or "
-        "`open-mpi-4.1`: what Open MPI would until 2020, and from then on",
+        description="an all-reduce algorithm by name, `nvls` to add in the switch of an NVSwitch host, "
+        "`horovod-hierarchical` (NCCL inside hosts and MPI between them, from host memory), or a library's choice: "
+        "`auto` (the library of the transport: NCCL as of 2.30, MPICH), `nccl-1` (NCCL's single ring until 2017), "
+        "`nccl-1-processes` (the same with a process for each GPU), `nccl-2.4` (NCCL of 2019), `open-mpi-4.0` (Open "
+        "MPI until 2020) or `open-mpi-4.1` (Open MPI since then)",
     )
     dims: tuple[int, ...] | None = Field(
-        default=None, description="for `torus-ring`: ranks along each dimension; by default those of the torus"
+        default=None, description="for `torus-ring`: ranks along each dimension; by default the dimensions of the torus"
     )
 
     @field_validator("algorithm")
@@ -50,26 +52,26 @@ class CollectiveStrategy(Synchronous):
         return False
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        """Return that the algorithm has no all-gather of its name, by which gradients that cannot be added go."""
+        """Return a mistake if the algorithm has no all-gather, which gradients that cannot be added need."""
         if self.algorithm in CHOICES or self.algorithm in ALL_GATHER:
             return []
         known = ", ".join(["auto", *(name for name in ALL_REDUCE if name in ALL_GATHER)])
         message = (
-            f"{self.algorithm} adds gradients on their way, and {compression} ones cannot be added but must be "
+            f"{self.algorithm} adds gradients in transit, but {compression} gradients cannot be added and must be "
             f"gathered; write one of: {known}"
         )
         return [Mistake(message, key="algorithm", got=self.algorithm, allowed=known)]
 
     def sharding_mistakes(self, sharding: str) -> list[Mistake]:
-        """Return that the algorithm has no reduce-scatter and all-gather of its name, which copies then exchange by."""
+        """Return a mistake if the algorithm has no reduce-scatter and all-gather, which sharded replicas use."""
         both = [name for name in ALL_GATHER if name in REDUCE_SCATTER and "dims" not in options_of(ALL_GATHER[name])]
         known = ["auto", *both]
         if self.algorithm in known:
             return []
         allowed = ", ".join(known)
         message = (
-            f"with sharding {sharding} gradients are added by a reduce-scatter and weights gathered, which "
-            f"{self.algorithm} does not do; write one of: {allowed}"
+            f"sharding {sharding} adds gradients by a reduce-scatter and gathers weights, which {self.algorithm} does "
+            f"not do; write one of: {allowed}"
         )
         return [Mistake(message, key="algorithm", got=self.algorithm, allowed=allowed)]
 
@@ -83,25 +85,25 @@ class CollectiveStrategy(Synchronous):
         return []
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the user wrote here and what changes nothing."""
+        """Return a message if `dims` is set for an algorithm that does not use it."""
         if self.dims is not None and self.algorithm != "torus-ring":
-            return (f"strategy.dims means something to torus-ring only (the algorithm is {self.algorithm})",)
+            return (f"strategy.dims changes nothing: only torus-ring uses it (the algorithm is {self.algorithm})",)
         return ()
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule the chosen algorithm over the workers' buffers; it gathers what cannot be added on the way."""
+        """Return the all-reduce of a bucket over all workers, or an all-gather if gradients cannot be added."""
         if not job.wire.adds:
-            return self._gathering(job, num_bytes)
+            return self._all_gather(job, num_bytes)
         name, schedule = schedule_collective(
             "all-reduce", self.algorithm, job.network.topology, job.gpus, num_bytes, job.transport.library, self.dims
         )
         topology, library = job.network.topology, job.transport.library
         nodes = [*job.buffer_nodes(), *extra_ranks(schedule, topology, job.gpus)]
         delay_s = pauses_s(schedule, topology, job.gpus, library, "all-reduce", self.algorithm)
-        return Exchange(schedule, nodes, name, schedule.num_steps, delay_s, self._held(job, name))
+        return Exchange(schedule, nodes, name, schedule.num_steps, delay_s, self._sm_share(job, name))
 
-    def _gathering(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule an all-gather, after which every worker has what each has sent and can add that itself."""
+    def _all_gather(self, job: Job, num_bytes: float) -> Exchange:
+        """Return an all-gather of a bucket, after which every worker has all gradients and adds them itself."""
         name, schedule = schedule_collective(
             "all-gather",
             self.algorithm,
@@ -111,11 +113,11 @@ class CollectiveStrategy(Synchronous):
             job.transport.library,
             self.dims,
         )
-        held = self._held(job, name)
+        held = self._sm_share(job, name)
         return Exchange(schedule, job.buffer_nodes(), f"{name} all-gather", push_step=schedule.num_steps, sm_share=held)
 
-    def _held(self, job: Job, algorithm: str) -> np.ndarray | None:
-        """Return the share of each worker's multiprocessors that an exchange holds, where one may compute beside it."""
+    def _sm_share(self, job: Job, algorithm: str) -> np.ndarray | None:
+        """Return the share of each GPU's SMs that an exchange occupies [num_ranks]; None if nothing overlaps it."""
         if not self.overlaps_backward:
             return None
         return sm_share(job.network.topology, job.gpus, job.transport, algorithm, self.algorithm)

@@ -1,4 +1,4 @@
-"""A rendezvous whose servers are GPUs that copy as TensorFlow has them: one copy after another, and onto idle GPUs."""
+"""A rendezvous at servers on GPUs that copy as in TensorFlow: one copy after another, and to idle GPUs."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from clustersim.program import Bucket
 from clustersim.strategies.server_rendezvous import PullSource, ServerRendezvous, ServerShare
 
 _TOGETHER_S = 1e-6
-"""GPUs that begin within so much of each other begin together: no kernel is given to one in less."""
+"""GPUs that begin within this time of each other begin together; no kernel is issued in less."""
 
 
 class CopyStreamRendezvous(ServerRendezvous):
-    """A rendezvous at which the next copy of a memory is given when the one before it has ended.
+    """A rendezvous in which each memory sends one copy at a time.
 
-    What a GPU has is copied to others one by one (`in_one_stream`), and to itself not at all: it has that at once, from
-    as many ranks behind those that give.
+    A server copies its share to the other GPUs one after another (`serial_pull`). The worker on its own GPU has the
+    share at once; the server has a third rank for it, after the sending ranks.
 
-    A copy also waits until the GPU that gets it has computed what it had been given when the copy was. Hosts give a GPU
-    all that it computes with the last of the parameters, and copies of gradients behind it. So one of `receivers`, the
-    ranks that get each bucket, is waited for until it has computed where it had begun before the sender, and else not.
+    A copy also waits until the receiving GPU has finished the kernels issued before it. A host issues all kernels of an
+    iteration when the last parameters have arrived, and the copies of gradients after them. So a copy waits for a rank
+    in `receivers`, which receive each bucket, if that rank began its iteration before the sender; else it does not
+    wait.
     """
 
-    num_ends: ClassVar[int] = 3
+    ranks_per_server: ClassVar[int] = 3
 
     def __init__(
         self,
         job: Job,
         exchanges: Sequence[Exchange],
         shares: Sequence[Sequence[ServerShare]],
-        together: bool,
+        pulls_together: bool,
         receivers: Sequence[Sequence[int]],
     ):
-        super().__init__(job, exchanges, shares, in_turn=False, together=together)
+        super().__init__(job, exchanges, shares, one_core=False, pulls_together=pulls_together)
         self._receivers = receivers
-        self._queues: dict[Hashable, deque[PullSource]] = {}  # of a memory: who gives, and who is to come after
+        self._queues: dict[Hashable, deque[PullSource]] = {}  # by memory: the copying source, then those that wait
 
     @property
     def awaits_receivers(self) -> bool:
@@ -58,55 +59,57 @@ class CopyStreamRendezvous(ServerRendezvous):
         return [other for other in self._receivers[bucket] if begin_s[other] < begin_s[rank] - _TOGETHER_S]
 
     def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
-        """Take a rank through the collective of its bucket, when those that get it have computed."""
+        """Run a rank in the collective of its bucket, after the receivers ahead of it have computed."""
         for other in self.receivers_ahead(where):
             yield self._job.computed(other, where[1])
         self._job.times.enter_s[where] = self._job.env.now
         yield from super().exchange(where, bucket, pushed)
 
-    def _hand_out(self, giver: PullSource) -> None:
-        """Let a worker have what lies in its own memory, and the giver enter behind those before it."""
-        giver.collective.enter(giver.rank + giver.num_givers)
-        queue = self._queues.setdefault(giver.memory, deque())
-        queue.append(giver)
+    def _start_pull(self, source: PullSource) -> None:
+        """Give the worker in the same memory its share at once, and queue the copies to the others."""
+        source.collective.enter(source.rank + source.num_servers)
+        queue = self._queues.setdefault(source.memory, deque())
+        queue.append(source)
         if len(queue) == 1:
-            self._give(queue)
+            self._start_copies(queue)
 
-    def _give(self, queue: deque[PullSource]) -> None:
-        """Let the first giver of a queue enter."""
-        giver = queue[0]
-        giver.collective.done(giver.rank).callbacks.append(partial(self._given, queue))
-        giver.collective.enter(giver.rank)
+    def _start_copies(self, queue: deque[PullSource]) -> None:
+        """Start the copies of the first source in a queue."""
+        source = queue[0]
+        source.collective.done(source.rank).callbacks.append(partial(self._finish_copies, queue))
+        source.collective.enter(source.rank)
 
-    def _given(self, queue: deque[PullSource], event: simpy.Event) -> None:
-        """Take the first giver, who has given all, out of its queue, and let the next one enter."""
+    def _finish_copies(self, queue: deque[PullSource], event: simpy.Event) -> None:
+        """Remove the first source from its queue and start the next one."""
         queue.popleft()
         if queue:
-            self._give(queue)
+            self._start_copies(queue)
 
 
-def in_one_stream(pull: Step, nodes: Sequence[Hashable], num_givers: int) -> list[Step]:
-    """Return a pull of ranks on `nodes` as steps: each memory's own first, from givers of its own, others one by one.
+def serial_pull(pull: Step, nodes: Sequence[Hashable], num_servers: int) -> list[Step]:
+    """Return a pull of ranks on `nodes` as steps: first to the worker in each memory, then to others one by one.
+
+    Rank src + `num_servers` sends to the worker in the memory of rank src.
 
     >>> pull = Step.of([2, 2, 3, 3], [0, 1, 0, 1], 1.0)
-    >>> [(step.src.tolist(), step.dst.tolist()) for step in in_one_stream(pull, ["a", "b", "a", "b"], num_givers=2)]
+    >>> [(step.src.tolist(), step.dst.tolist()) for step in serial_pull(pull, ["a", "b", "a", "b"], num_servers=2)]
     [([4, 5], [0, 1]), ([2, 3], [1, 0])]
     """
     is_own = np.array([nodes[src] == nodes[dst] for src, dst in zip(pull.src.tolist(), pull.dst.tolist(), strict=True)])
     own, others = (Step(*(column[chosen] for column in pull)) for chosen in (is_own, ~is_own))
-    steps = [own._replace(src=own.src + num_givers)] if len(own.src) else []
-    return steps + (one_by_one(others) if len(others.src) else [])
+    steps = [own._replace(src=own.src + num_servers)] if len(own.src) else []
+    return steps + (serial_steps(others) if len(others.src) else [])
 
 
-def one_by_one(step: Step) -> list[Step]:
-    """Return a step's messages as steps in which each rank sends one at most, in the order in which they stand.
+def serial_steps(step: Step) -> list[Step]:
+    """Return the messages of a step as several steps, in which each rank sends at most one message, in their order.
 
-    >>> [part.dst.tolist() for part in one_by_one(Step.of([4, 4, 5, 4], [0, 1, 0, 2], 1.0))]
+    >>> [part.dst.tolist() for part in serial_steps(Step.of([4, 4, 5, 4], [0, 1, 0, 2], 1.0))]
     [[0, 0], [1], [2]]
     """
-    sent = Counter[int]()
-    turns = np.zeros(len(step.src), dtype=np.int64)
+    num_sent = Counter[int]()
+    positions = np.zeros(len(step.src), dtype=np.int64)
     for number, src in enumerate(step.src.tolist()):
-        turns[number] = sent[src]
-        sent[src] += 1
-    return [Step(*(column[turns == turn] for column in step)) for turn in range(int(turns.max()) + 1)]
+        positions[number] = num_sent[src]
+        num_sent[src] += 1
+    return [Step(*(column[positions == position] for column in step)) for position in range(int(positions.max()) + 1)]

@@ -1,4 +1,4 @@
-"""PyTorch's DataParallel: one process whose first GPU hands out weights and takes all gradients in."""
+"""PyTorch's DataParallel: one process whose first GPU broadcasts weights and reduces all gradients."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ _ALGORITHM = "ring"
 
 
 class DataParallel(Synchronous):
-    """The first GPU adds all gradients when all of backward is done, updates, and hands the weights out.
+    """The first GPU adds all gradients after backward, updates, and broadcasts the weights.
 
-    Both go by NCCL's chains, buffer after buffer, and nothing is beside them. All GPUs are taken to update at once,
-    which takes as long as the first alone, whom the others wait for. What is scattered and gathered goes from GPU to
-    GPU, one after another, in front of the gradients: it was on its way when nothing else was, too.
+    Reduction and broadcast are NCCL's chains, buffer after buffer, and nothing overlaps them. In the simulation all
+    GPUs update at the same time. This takes as long as in reality, where the first GPU updates and the others wait.
+    Scattered inputs and gathered outputs are sent one message after another, before the gradients. In reality they are
+    sent at other points of the iteration, but nothing overlaps them there either.
     """
 
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
@@ -41,20 +42,22 @@ class DataParallel(Synchronous):
 
     kind: Literal["data-parallel"] = "data-parallel"
     overlap: Literal[False] = Field(
-        default=False, description="gradients are added when all of backward is done, which leaves nothing to be beside"
+        default=False, description="gradients are added after all of backward, so no computation overlaps it"
     )
     buckets: str = Field(
         default="auto",
-        description="which gradients travel together: `auto`, as many as fit into a buffer of 10 MiB, as PyTorch has "
-        "it, or what `buckets` of `all-reduce` may be",
+        description="which gradients travel together: `auto` (as many as fit into PyTorch's buffer of 10 MiB), or a "
+        "value of `buckets` of `all-reduce`",
     )
     scattered: Size = Field(
         default=0.0,
         ge=0,
-        description="inputs of an iteration that lie on the first GPU and that each other GPU is sent, such as '77 MB'",
+        description="bytes of inputs that the first GPU sends to each other GPU in an iteration, such as '77 MB'",
     )
     gathered: Size = Field(
-        default=0.0, ge=0, description="outputs of an iteration that each other GPU sends the first, such as '823 MB'"
+        default=0.0,
+        ge=0,
+        description="bytes of outputs that each other GPU sends to the first in an iteration, such as '823 MB'",
     )
 
     @property
@@ -64,19 +67,19 @@ class DataParallel(Synchronous):
     def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> Caps:
         return BUFFER if self.buckets == "auto" else super().bucket_caps(gradient_bytes, num_copies, sharding)
 
-    def copies_made(self, is_whole: bool) -> Copies:
+    def gradient_copies(self, is_whole: bool) -> Copies:
         return COPIES["data-parallel"]
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        message = f"data-parallel adds gradients on their way, and {compression} ones cannot be added; leave it out"
+        message = f"data-parallel adds gradients, but {compression} gradients cannot be added; leave compression out"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
     def sharding_mistakes(self, sharding: str) -> list[Mistake]:
-        message = f"data-parallel has whole copies, and sharding {sharding} shares them out; take all-reduce"
+        message = f"data-parallel needs whole replicas, and sharding {sharding} divides them; take all-reduce"
         return [Mistake(message, key="kind", got=self.kind, allowed="all-reduce")]
 
     def placed_mistakes(self, topology: Topology, gpus: np.ndarray, transport: str) -> list[Mistake]:
-        """Return that a process has GPUs of one host alone."""
+        """Return a mistake if the GPUs are not all of one host, because DataParallel is one process."""
         num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
         if num_hosts < 2:
             return []
@@ -87,24 +90,24 @@ class DataParallel(Synchronous):
         return [Mistake(message, key="kind", got=self.kind, allowed="GPUs of one host, or all-reduce")]
 
     def rendezvous(self, job: Job) -> Rendezvous:
-        """Return where buckets are added and handed out, the first behind what is scattered and gathered."""
+        """Return the reduction and broadcast of each bucket; the first one follows the scatter and the gather."""
         exchanges = [self.exchange(job, bucket.num_bytes) for bucket in job.buckets]
         if exchanges and job.num_ranks > 1:
-            exchanges[0] = self._behind_the_rest(exchanges[0], job.num_ranks)
+            exchanges[0] = self._after_scatter_and_gather(exchanges[0], job.num_ranks)
         return Rendezvous(job, exchanges)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule a reduction to the first worker and a broadcast from it."""
-        known = job.network.topology, job.gpus, num_bytes, job.transport.library
-        both = [schedule_collective(op, _ALGORITHM, *known)[1] for op in ("reduce", "broadcast")]
-        schedule = Schedule.concatenate(both)
+        """Return a reduction to the first worker and a broadcast from it."""
+        given = job.network.topology, job.gpus, num_bytes, job.transport.library
+        reduce_and_broadcast = [schedule_collective(op, _ALGORITHM, *given)[1] for op in ("reduce", "broadcast")]
+        schedule = Schedule.concatenate(reduce_and_broadcast)
         return Exchange(schedule, job.buffer_nodes(), "reduce and broadcast", push_step=schedule.num_steps)
 
-    def _behind_the_rest(self, first: Exchange, num_ranks: int) -> Exchange:
-        """Return an exchange that follows messages to each other worker, and back from each, one after another."""
+    def _after_scatter_and_gather(self, first: Exchange, num_ranks: int) -> Exchange:
+        """Return an exchange with messages before it: to each other worker, then from each, one after another."""
         others = range(1, num_ranks)
-        ways = [(0, rank, self.scattered) for rank in others] + [(rank, 0, self.gathered) for rank in others]
-        steps = [Step.of([src], [dst], num_bytes) for src, dst, num_bytes in ways if num_bytes]
+        messages = [(0, rank, self.scattered) for rank in others] + [(rank, 0, self.gathered) for rank in others]
+        steps = [Step.of([src], [dst], num_bytes) for src, dst, num_bytes in messages if num_bytes]
         before = Schedule.from_steps(num_ranks, steps, first.schedule.granularity)
         if steps and first.schedule.relays is not None:
             src, dst = (

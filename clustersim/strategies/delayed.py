@@ -1,4 +1,4 @@
-"""Delayed all-reduce: the gradient of an iteration is added up while the next one computes."""
+"""Delayed all-reduce: the gradient of an iteration is all-reduced while the next iteration computes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
 class Delayed(CollectiveStrategy):
-    """Each update applies the gradient of the iteration before, which is all-reduced meanwhile (Pipe-SGD).
+    """Each update applies the gradient of the previous iteration, which is all-reduced meanwhile (Pipe-SGD).
 
-    A worker sends all buckets of the last gradient when it begins an iteration, computes the next gradient, and waits
-    for the sum before it updates. So communication hides behind a whole iteration, and every gradient is one version
-    old (Li et al., "Pipe-SGD", NeurIPS 2018, with a pipeline of width 2).
+    At the beginning of an iteration a worker sends all buckets of the previous gradient. It computes the next gradient,
+    and waits for the all-reduced one before it updates. So a whole iteration hides communication, and every gradient
+    is one version old (Li et al., "Pipe-SGD", NeurIPS 2018, with a pipeline of width 2).
     """
 
     kind: Literal["delayed"] = "delayed"
     overlap: Literal[True] = Field(
-        default=True, description="the gradient of the last iteration is always exchanged while the next one computes"
+        default=True,
+        description="the gradient of the previous iteration is always exchanged while the next one is computed",
     )
 
     def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
-        """Send the last gradient, compute the next one, wait for the sum of the last, update."""
+        """Send the previous gradient, compute the next one, wait for the all-reduce, update."""
         sender = BucketSender(job, rendezvous, rank, iteration)
         sender.send_all()
         yield from compute(job, rank, iteration)

@@ -1,4 +1,4 @@
-"""Gossip: workers average with their neighbours only, and nobody knows the whole."""
+"""Gossip: every worker averages its replica with those of its neighbours only."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from clustersim.strategies.pairs import Pairs
 from clustersim.strategies.synchronous import Synchronous
 
 _PAIR = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}
-_Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # in words that old editors know
+_Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # older editors do not understand the default schema of a pair
 
 
 class Gossip(Synchronous):
-    """Every worker has a copy of the model, and averages it with its neighbours' in each iteration.
+    """Every worker has a replica of the model, and averages it with those of its neighbours in each iteration.
 
-    In step with the neighbours, who may be an iteration apart at most (D-PSGD; Lian et al., 2017); or, `asynchronous`,
-    with one random neighbour at a time, whenever that one is free (AD-PSGD; Lian et al., 2018). With `overlap` the
-    copy is averaged while the gradient is computed on it, and otherwise when it has been.
+    By default a worker waits for its neighbours, so they are at most one iteration apart (D-PSGD; Lian et al., 2017).
+    With `asynchronous` it averages with one random neighbour at a time, as soon as that one is free (AD-PSGD; Lian et
+    al., 2018). With `overlap` replicas are averaged while gradients are computed on them, else after that.
     """
 
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
@@ -40,11 +40,13 @@ class Gossip(Synchronous):
     kind: Literal["gossip"] = "gossip"
     graph: str | tuple[_Pair, ...] = Field(
         default="ring",
-        description="who averages with whom: `ring`, `wheel`, `torus`, `random-regular`, `complete`, or pairs of "
-        "workers such as `[[0, 1], [1, 2]]`, which beside a layout are copies of the model",
+        description="graph of neighbours: `ring`, `wheel`, `torus`, `random-regular`, `complete`, or pairs of workers "
+        "such as `[[0, 1], [1, 2]]`; with a layout, a worker is a replica of the model",
     )
     degree: int = Field(default=4, ge=1, description="neighbours of each worker, for `random-regular`")
-    asynchronous: bool = Field(default=False, description="average with one neighbour at a time, in nobody's step")
+    asynchronous: bool = Field(
+        default=False, description="average with one random neighbour at a time, without waiting for the others"
+    )
 
     @field_validator("graph")
     @classmethod
@@ -53,15 +55,17 @@ class Gossip(Synchronous):
             GRAPHS[value]
             return value
         if not value:
-            raise InputError("a graph without edges; give pairs of workers, or one of " + ", ".join(GRAPHS), got="[]")
+            raise InputError("the graph has no edges; give pairs of workers, or one of " + ", ".join(GRAPHS), got="[]")
         for number, (one, other) in enumerate(value):
             if one == other:
-                message = f"worker {one} is no neighbour of its own: it has its own weights anyway; leave the pair out"
+                message = (
+                    f"worker {one} cannot be its own neighbour: it averages its own weights anyway; leave the pair out"
+                )
                 raise InputError(message, got=f"[{one}, {other}]", allowed="two workers", key=str(number))
         return value
 
     def allows(self, shortcut: Shortcut) -> bool:
-        return super().allows(shortcut) and not self.asynchronous  # neighbours are then drawn at random
+        return super().allows(shortcut) and not self.asynchronous  # which draws neighbours at random
 
     @property
     def overlaps_backward(self) -> bool:
@@ -89,28 +93,28 @@ class Gossip(Synchronous):
 
     def warnings(self) -> tuple[str, ...]:
         if "degree" in self.model_fields_set and self.graph != "random-regular":
-            return ("strategy.degree means something to random-regular only",)
+            return ("strategy.degree changes nothing: only random-regular uses it",)
         return ()
 
     def facts(self, num_workers: int) -> dict[str, float]:
-        """Return the spectral gap of the mixing matrix, which says how fast the copies come to agree."""
+        """Return the spectral gap of the mixing matrix, which says how fast replicas converge to their average."""
         return {"spectral_gap": spectral_gap(mixing_matrix(self.neighbours(num_workers)))}
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        message = f"gossip averages weights, and {compression} is a code for gradients; take fp16 or none"
+        message = f"gossip averages weights, and {compression} compresses gradients only; take fp16 or none"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
     def iterations(self, job: Job) -> tuple[int, int]:
-        """Leave out as many iterations as it takes until the slowest worker is felt by all."""
+        """Return as many warm-up iterations as it takes until the slowest worker delays all others."""
         before = 1 + diameter(self.neighbours(job.num_ranks)) + job.num_filling
         return before, before + job.num_iterations
 
     def num_after(self, job: Job) -> int:
-        """Let one follow where a stage that has ended sends weights while others still compute."""
+        """Return 1 where a pipeline stage that has ended sends weights while other stages still compute, else 0."""
         return int(self.overlap and job.work is not None)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule one step in which every worker sends its copy to all neighbours, who add it to theirs."""
+        """Return one step in which every worker sends its replica to all neighbours, which add it to theirs."""
         near = self.neighbours(job.num_ranks)
         src = [worker for worker, others in enumerate(near) for _ in others]
         dst = [other for others in near for other in others]
@@ -122,7 +126,7 @@ class Gossip(Synchronous):
         return Rendezvous(job, exchanges, neighbours=self.neighbours(job.num_ranks))
 
     def iterate(self, job: Job, rendezvous: Rendezvous | Pairs, rank: int, iteration: int) -> Process:
-        """Average the copy with those of neighbours, compute a gradient on it, update."""
+        """Average the replica with those of neighbours, compute a gradient on it, update."""
         sender = BucketSender(job, rendezvous, rank, iteration)
         if self.overlap:
             sender.send_all()
@@ -132,21 +136,21 @@ class Gossip(Synchronous):
         yield from sender.drain()
         yield from update(job, rank, iteration)
 
-    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Let the workers gossip in step, or each at its own pace."""
+    def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start all workers, synchronous with their neighbours or each at its own pace."""
         if not self.asynchronous:
-            return super().start(job, tell)
+            return super().start(job, on_progress)
         job.use_network_clock()
         pairs = Pairs(job, self.neighbours(job.num_ranks))
         job.algorithms, job.gradients_per_update = ("gossip",) * len(job.buckets), 1
         before = updates_before(job.num_ranks, 1, job.num_filling)
-        job.window = Window(job.clock, job.updates, range(job.num_ranks), before, job.num_iterations, tell)
+        job.window = Window(job.clock, job.updates, range(job.num_ranks), before, job.num_iterations, on_progress)
         for rank in range(job.num_ranks):
-            job.clock.process(self._free_worker(job, pairs, job.window, rank))
+            job.clock.process(self._asynchronous_worker(job, pairs, job.window, rank))
         return job.on_simpy_clock(job.window.finished)
 
-    def _free_worker(self, job: Job, pairs: Pairs, window: Window, rank: int) -> Process:
-        """Train on one GPU at its own pace. A version is an update of anybody's copy, as in the paper."""
+    def _asynchronous_worker(self, job: Job, pairs: Pairs, window: Window, rank: int) -> Process:
+        """Train on one GPU at its own pace. Every update of any replica makes a version, as in the paper."""
         for iteration in count():
             version_read = len(job.updates)
             yield from self.iterate(job, pairs, rank, iteration)

@@ -1,4 +1,4 @@
-"""Graphs along which workers gossip, the weights with which they average, and how fast they come to agree."""
+"""Graphs of neighbours for gossip, their mixing matrices, and how fast replicas converge to their average."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_TRIES = 1000
 
 
 def ring(num_workers: int, degree: int) -> list[Edge]:
-    """Return a circle: everybody has two neighbours.
+    """Return a ring: every worker has two neighbours.
 
     >>> ring(3, 0)
     [(0, 1), (1, 2), (2, 0)]
@@ -24,7 +24,7 @@ def ring(num_workers: int, degree: int) -> list[Edge]:
 
 
 def wheel(num_workers: int, degree: int) -> list[Edge]:
-    """Return a circle of workers 1 to n - 1, and worker 0 in its middle, a neighbour of all."""
+    """Return a ring of workers 1 to n - 1, and worker 0 as a neighbour of all."""
     rim = num_workers - 1
     spokes = [(0, worker) for worker in range(1, num_workers)]
     return spokes + [(1 + worker, 1 + (worker + 1) % rim) for worker in range(rim)]
@@ -41,14 +41,14 @@ def torus(num_workers: int, degree: int) -> list[Edge]:
 
 
 def complete(num_workers: int, degree: int) -> list[Edge]:
-    """Return everybody as everybody's neighbour."""
+    """Return all pairs: every worker is a neighbour of every other."""
     return [(one, other) for one in range(num_workers) for other in range(one + 1, num_workers)]
 
 
 def random_regular(num_workers: int, degree: int) -> list[Edge]:
-    """Return a random graph in which all have `degree` neighbours: the first connected one that is drawn.
+    """Return a random graph in which all workers have `degree` neighbours: the first connected one that is drawn.
 
-    It is the same for all seeds of a scenario, so that strategies are compared on one graph.
+    It is the same for all seeds of a scenario, so all strategies are compared on one graph.
     """
     import networkx as nx
 
@@ -63,7 +63,7 @@ def random_regular(num_workers: int, degree: int) -> list[Edge]:
         if nx.is_connected(graph):
             return sorted((min(edge), max(edge)) for edge in graph.edges)
     raise InputError(
-        f"no connected graph in which all of {num_workers} workers have {degree} neighbours was found; "
+        f"found no connected graph in which each of {num_workers} workers has {degree} neighbours; "
         "give a larger degree",
         got=str(degree),
     )
@@ -76,7 +76,7 @@ GRAPHS: Registry[Callable[[int, int], list[Edge]]] = Registry(
 
 
 def neighbours(num_workers: int, edges: Sequence[Edge]) -> list[list[int]]:
-    """Return the neighbours of each worker [num_workers], in order; an edge goes both ways.
+    """Return the neighbours of each worker [num_workers], in ascending order; an edge goes both ways.
 
     >>> neighbours(3, [(0, 1), (1, 2)])
     [[1], [0, 2], [1]]
@@ -86,14 +86,14 @@ def neighbours(num_workers: int, edges: Sequence[Edge]) -> list[list[int]]:
         for a, b in ((one, other), (other, one)):
             if not 0 <= b < num_workers:
                 raise InputError(
-                    f"an edge leads to worker {b}, and there are {num_workers}, numbered from 0", got=str(b)
+                    f"an edge leads to worker {b}, but there are {num_workers} workers, numbered from 0", got=str(b)
                 )
             if a != b:
                 near[a].add(b)
     unreached = set(range(num_workers)) - set(distances(near, 0))
     if unreached:
         raise InputError(
-            f"the graph falls apart: there is no way from worker 0 to worker {min(unreached)}, so they never agree",
+            f"the graph is not connected: no path leads from worker 0 to worker {min(unreached)}",
             got=f"{len(unreached)} workers cut off",
             allowed="a connected graph",
         )
@@ -101,7 +101,7 @@ def neighbours(num_workers: int, edges: Sequence[Edge]) -> list[list[int]]:
 
 
 def distances(near: Sequence[Sequence[int] | set[int]], start: int) -> dict[int, int]:
-    """Return how many edges lie between a worker and those it can reach."""
+    """Return the distance in edges from a worker to each worker that it can reach."""
     found, queue = {start: 0}, deque([start])
     while queue:
         worker = queue.popleft()
@@ -118,10 +118,10 @@ def diameter(near: Sequence[Sequence[int]]) -> int:
 
 
 def mixing_matrix(near: Sequence[Sequence[int]]) -> np.ndarray:
-    """Return the weights [num_workers, num_workers] with which workers average: symmetric, every row sums to 1.
+    """Return the mixing matrix [num_workers, num_workers] of averaging weights: symmetric, every row sums to 1.
 
-    Metropolis and Hastings: 1 / (1 + the larger of both degrees) for neighbours, the rest for oneself
-    (Xiao, Boyd and Kim, 2007). On a complete graph every weight is 1 / n, which is the average of all.
+    Weights of Metropolis and Hastings: 1 / (1 + the larger of both degrees) for a neighbour, the rest for the worker
+    itself (Xiao, Boyd and Kim, 2007). On a complete graph every weight is 1 / n, which is the average of all.
     """
     weights = np.zeros((len(near), len(near)))
     for worker, others in enumerate(near):
@@ -132,9 +132,9 @@ def mixing_matrix(near: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def spectral_gap(weights: np.ndarray) -> float:
-    """Return 1 - |lambda_2| of a mixing matrix: 1 means that one averaging makes all agree, near 0 that it takes long.
+    """Return 1 - |lambda_2| of a mixing matrix: with 1 all replicas agree after one averaging, near 0 it takes long.
 
-    The distance from agreement shrinks by |lambda_2| an iteration (Lian et al., 2017).
+    Every iteration multiplies the distance from agreement by |lambda_2| (Lian et al., 2017).
 
     >>> spectral_gap(np.full((4, 4), 0.25)) > 1 - 1e-12
     True

@@ -16,23 +16,23 @@ from clustersim.execution.worker import BucketId, Process
 from clustersim.program import Bucket
 from clustersim.stragglers import Awaited
 from clustersim.strategies.parameter_server import ParameterServers, ServedModel
-from clustersim.strategies.server_strategy import StaleServerStrategy, window_of
+from clustersim.strategies.server_strategy import StaleServerStrategy, update_window
 from clustersim.strategies.update_rule import UpdateRule
 
 
 class Hierarchical(StaleServerStrategy):
-    """The workers of a host add their gradients; the host's first worker takes the sum to asynchronous servers.
+    """The workers of a host add their gradients; the first of them pushes the sum to asynchronous servers.
 
-    Inside a host, a binomial tree adds and hands out. An update is a host's; with one GPU a host this is `async`,
-    with one host it is synchronous.
+    Inside a host, a binomial tree reduces gradients and broadcasts parameters. Each update applies the sum of one host.
+    With one GPU in each host this is `async`, with a single host it is synchronous.
     """
 
     kind: Literal["hierarchical"] = "hierarchical"
-    may_have_whole: ClassVar[bool] = True
+    allows_whole_buckets: ClassVar[bool] = True
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = (
-            f"hierarchical adds gradients inside a host, and {compression} ones cannot be added; take fp16 or none"
+            f"hierarchical adds gradients inside a host, but {compression} gradients cannot be added; take fp16 or none"
         )
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
@@ -40,27 +40,27 @@ class Hierarchical(StaleServerStrategy):
         in_host = -(-num_workers // num_hosts)
         return Awaited(in_host, in_host)
 
-    def rule(self, num_workers: int) -> UpdateRule:
+    def update_rule(self, num_workers: int) -> UpdateRule:
         return UpdateRule(gradients_per_update=1)
 
-    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Let the workers of every host go round together until what counts is done."""
+    def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start all workers, those of each host synchronous; return an event that fires when the window is measured."""
         groups = by_host(job.hosts)
-        rule = self.rule(len(groups))
+        rule = self.update_rule(len(groups))
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = 1
         job.gradients_per_push = np.zeros(job.num_ranks, dtype=np.int64)
         job.gradients_per_push[[group[0] for group in groups]] = [len(group) for group in groups]
-        job.window = window_of(job, rule, len(groups), tell)
+        job.window = update_window(job, rule, len(groups), on_progress)
         for group in groups:
-            meeting = _HostExchanger(job, group, parameter_servers)
+            exchanger = _HostExchanger(job, group, parameter_servers)
             for rank in group:
-                job.env.process(self.worker(job, meeting, job.window, rank))
+                job.env.process(self.worker(job, exchanger, job.window, rank))
         return job.window.finished
 
 
 class _HostExchanger:
-    """The workers of one host on their way to the servers and back."""
+    """Exchanges the buckets of the workers of one host: reduce, push and pull by the first worker, broadcast."""
 
     def __init__(self, job: Job, ranks: list[int], parameter_servers: ParameterServers):
         self._parameter_servers = parameter_servers
@@ -68,18 +68,18 @@ class _HostExchanger:
         self._places = {rank: place for place, rank in enumerate(ranks)}
         nodes = [job.buffer_nodes()[rank] for rank in ranks]
         sizes = [bucket.num_bytes for bucket in job.buckets]
-        trees = {size: [ways["tree"](len(ranks), size) for ways in (REDUCE, BROADCAST)] for size in {*sizes}}
-        up, down = zip(*(trees[size] for size in sizes), strict=True)
-        self._up = Rendezvous(job, [Exchange(each, nodes, "tree", each.num_steps) for each in up], ranks)
-        self._down = Rendezvous(job, [Exchange(each, nodes, "tree", each.num_steps) for each in down], ranks)
+        trees = {size: [table["tree"](len(ranks), size) for table in (REDUCE, BROADCAST)] for size in {*sizes}}
+        reduces, broadcasts = zip(*(trees[size] for size in sizes), strict=True)
+        self._reduce = Rendezvous(job, [Exchange(each, nodes, "tree", each.num_steps) for each in reduces], ranks)
+        self._broadcast = Rendezvous(job, [Exchange(each, nodes, "tree", each.num_steps) for each in broadcasts], ranks)
 
     def leaves_worker(self, bucket: int) -> bool:
-        """Say that every bucket leaves its GPU."""
+        """Return True: every bucket leaves its GPU."""
         return True
 
     def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
-        """Add a bucket over the host, take the sum to the servers, hand the parameters out in the host."""
-        yield from self._up.exchange(where, bucket, pushed)
+        """Add a bucket inside the host, push the sum and pull parameters, broadcast these inside the host."""
+        yield from self._reduce.exchange(where, bucket, pushed)
         if where[0] == self._leader:
             yield from self._parameter_servers.exchange(where, bucket, None)
-        yield self._down.enter(where).done(self._places[where[0]])
+        yield self._broadcast.enter(where).done(self._places[where[0]])

@@ -1,4 +1,4 @@
-"""Local SGD: workers train by themselves and average their weights now and then."""
+"""Local SGD: workers train independently, and average their weights every few iterations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
 class Local(CollectiveStrategy):
-    """Every worker updates its own copy of the model; every `steps` iterations the copies are averaged (Stich, 2019).
+    """Every worker updates its own replica; every `steps` iterations the replicas are averaged (Stich, 2019).
 
     Averaging is an all-reduce of all weights after the update. Whole rounds of `steps` iterations are simulated.
     """
@@ -24,9 +24,9 @@ class Local(CollectiveStrategy):
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset({Shortcut.FOLDED_LAYOUTS})
 
     kind: Literal["local"] = "local"
-    steps: int = Field(default=4, ge=1, description="iterations between two averagings")
+    steps: int = Field(default=4, ge=1, description="iterations from one averaging to the next")
     overlap: Literal[False] = Field(
-        default=False, description="weights are averaged when they are complete, which leaves nothing to overlap with"
+        default=False, description="weights are averaged after the update, so no computation overlaps it"
     )
 
     @property
@@ -34,15 +34,15 @@ class Local(CollectiveStrategy):
         return self.steps
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        message = f"local averages weights, and {compression} is a code for gradients; take fp16 or none"
+        message = f"local averages weights, and {compression} compresses gradients only; take fp16 or none"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
     def iterations(self, job: Job) -> tuple[int, int]:
-        """Return one round, and that round and as many as hold all the iterations that count."""
+        """Return one round of warm-up, and that round with as many as hold all measured iterations."""
         return self.steps, (1 + ceil(job.num_iterations / self.steps)) * self.steps
 
     def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
-        """Go forward and backward, update the own copy, and average with the others at the end of a round."""
+        """Compute a gradient, update the own replica, and average it with the others at the end of a round."""
         yield from compute(job, rank, iteration)
         yield from update(job, rank, iteration)
         job.times.computed_s[rank, iteration] = job.times.exchanged_s[rank, iteration] = job.env.now

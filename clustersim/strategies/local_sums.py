@@ -1,4 +1,4 @@
-"""Which rank of a host adds what of a bucket before it is pushed, and gives it to the host's others when it is back."""
+"""Local sums: the ranks of a host add parts of a bucket before they push it, and share the parameters after a pull."""
 
 from __future__ import annotations
 
@@ -11,31 +11,41 @@ import numpy as np
 from clustersim.collectives import Step
 
 
-class Parts(NamedTuple):
-    """The parts of a bucket that ranks push, in columns [num_parts], a bucket being `granularity` chunks.
+class PushedParts(NamedTuple):
+    """The parts of a bucket that ranks push, in columns [num_parts]. A bucket has `granularity` chunks.
 
-    Part i is the `num_chunks[i]` chunks from `first[i]` on, of rank `rank[i]`. Another rank of its host, `giver[j]`,
-    has a gradient for part `given[j]` and wants its sum [number of pairs].
+    Rank `rank[i]` pushes part i: `num_chunks[i]` chunks from chunk `first[i]` on. Local pair j says that rank `peer[j]`
+    of the same host sends its gradient of part `peer_part[j]` to the rank that pushes the part, and gets its parameters
+    back [number of pairs].
     """
 
     rank: np.ndarray
     first: np.ndarray
     num_chunks: np.ndarray
-    giver: np.ndarray
-    given: np.ndarray
+    peer: np.ndarray
+    peer_part: np.ndarray
     granularity: int
 
-    def inside(self, num_bytes: float) -> tuple[Step, Step]:
-        """Return the messages by which sums of hosts are made, and those by which they come back, of so many bytes."""
-        part = self.given
+    @property
+    def has_local_sum(self) -> bool:
+        """Whether any rank sends its gradient to another rank of its host."""
+        return len(self.peer) > 0
+
+    def local_sum(self, num_bytes: float) -> Step:
+        """Return the messages that add a bucket of `num_bytes` inside each host."""
+        copies = self.local_copies(num_bytes)
+        return Step.of(copies.dst, copies.src, copies.num_bytes, copies.chunk, copies.num_chunks, reduce=True)
+
+    def local_copies(self, num_bytes: float) -> Step:
+        """Return the messages that copy the parameters of a bucket to the other ranks of each host."""
+        part = self.peer_part
         sent = num_bytes * self.num_chunks[part] / self.granularity
-        up = Step.of(self.giver, self.rank[part], sent, self.first[part], self.num_chunks[part], reduce=True)
-        return up, Step.of(self.rank[part], self.giver, sent, self.first[part], self.num_chunks[part])
+        return Step.of(self.rank[part], self.peer, sent, self.first[part], self.num_chunks[part])
 
     def to_servers(self, num_servers: int, num_bytes: float) -> Step:
-        """Return the messages that are pushed: to each server what it has of each part.
+        """Return the messages of the push: to each server its chunks of each part.
 
-        Servers are called 0 to `num_servers` - 1, and each has as many chunks, one behind another.
+        Servers have the numbers 0 to `num_servers` - 1. Each has an equal number of consecutive chunks.
         """
         block = self.granularity // num_servers
         server = np.arange(num_servers)
@@ -47,10 +57,10 @@ class Parts(NamedTuple):
         return Step.of(self.rank[part], at, sent, first[part, at], chunks, reduce=True)
 
 
-def parts_of(groups: Sequence[Sequence[int]], num_servers: int, scattered: bool) -> Parts:
-    """Return what each rank of each group pushes: the first of a group all, or, `scattered`, each an equal part.
+def push_parts(groups: Sequence[Sequence[int]], num_servers: int, scattered: bool) -> PushedParts:
+    """Return the part that each rank of each group pushes: the first rank all, or with `scattered` equal parts.
 
-    >>> parts = parts_of([[0, 1], [2, 3]], num_servers=1, scattered=True)
+    >>> parts = push_parts([[0, 1], [2, 3]], num_servers=1, scattered=True)
     >>> parts.rank.tolist(), parts.first.tolist(), parts.num_chunks.tolist(), parts.granularity
     ([0, 1, 2, 3], [0, 1, 0, 1], [1, 1, 1, 1], 2)
     """
@@ -63,5 +73,5 @@ def parts_of(groups: Sequence[Sequence[int]], num_servers: int, scattered: bool)
             pairs += [(other, len(rows)) for other in group if other != rank]
             rows.append((rank, granularity // size * place, granularity // size))
     rank, first, num_chunks = np.array(rows, dtype=np.int64).T
-    giver, given = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return Parts(rank, first, num_chunks, giver, given, granularity)
+    peer, peer_part = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return PushedParts(rank, first, num_chunks, peer, peer_part, granularity)

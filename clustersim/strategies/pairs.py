@@ -1,4 +1,4 @@
-"""Workers that average in pairs: each with one neighbour at a time, chosen by chance."""
+"""Pairwise averaging: a worker averages with one random neighbour at a time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clustersim.seeding import stream
 
 
 class Pairs:
-    """Pairwise averaging: a worker chooses a neighbour, waits until both are free, and they swap what they have.
+    """Exchanges buckets in pairs: a worker chooses a neighbour, waits until both are free, and they swap weights.
 
-    Nobody takes part in two averagings at once. A neighbour takes part beside its computing. Pairs take turns
-    in the order in which they came, so nobody waits in a circle.
+    A worker takes part in one averaging at a time. The chosen neighbour continues to compute meanwhile. Requests are
+    served in order of arrival, so there is no deadlock.
     """
 
     def __init__(self, job: Job, neighbours: Sequence[Sequence[int]]):
@@ -27,7 +27,7 @@ class Pairs:
         self._chosen: dict[int, tuple[int, int]] = {}
 
     def leaves_worker(self, bucket: int) -> bool:
-        """Say whether there is anybody to average with."""
+        """Return whether there is another worker."""
         return len(self._neighbours) > 1
 
     def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
@@ -35,29 +35,29 @@ class Pairs:
         rank, iteration, _ = where
         if self._neighbours[rank]:
             other = self._neighbour(rank, iteration)
-            with self._free[rank].request() as own, self._free[other].request() as others:
-                yield own
-                yield others
+            with self._free[rank].request() as own_free, self._free[other].request() as other_free:
+                yield own_free
+                yield other_free
                 times = self._job.times
                 times.awaited_s[where], times.awaited_rank[where] = self._job.clock.now, other
                 yield from self._swap(rank, other, bucket.num_bytes)
         fire(pushed)
 
     def _neighbour(self, rank: int, iteration: int) -> int:
-        """Return the neighbour that a worker averages with in an iteration, the same for all buckets."""
+        """Return the neighbour with which a worker averages in an iteration, the same for all buckets."""
         if self._chosen.get(rank, (-1, -1))[0] != iteration:
             near = self._neighbours[rank]
             self._chosen[rank] = iteration, near[int(self._choices[rank].integers(len(near)))]
         return self._chosen[rank][1]
 
     def _swap(self, rank: int, other: int, num_bytes: float) -> Process:
-        """Send both ways at once, then average at both ends; where messages are staged, the neighbour copies too."""
+        """Send in both directions, then average at both ends; if messages are staged, the neighbour copies too."""
         job, network = self._job, self._job.network
         if job.is_staged:
             yield from job.devices[other].copy_out(num_bytes)
         ends = self._nodes[rank], self._nodes[other]
-        there, back = network.transfer(*ends, num_bytes), network.transfer(*ends[::-1], num_bytes)
-        yield there
+        forth, back = network.transfer(*ends, num_bytes), network.transfer(*ends[::-1], num_bytes)
+        yield forth
         yield back
         if network.adds:
             own, others = (network.add(node, num_bytes) for node in ends)

@@ -1,4 +1,4 @@
-"""Parameter servers on the clock: they queue what arrives, add, update, and hand out what they have."""
+"""Parameter servers of workers at their own pace: they queue pushed gradients, add, update, and serve pulls."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from clustersim.execution.worker import BucketId, Process, fire
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.program import Bucket
 from clustersim.results import Update
-from clustersim.strategies.update_rule import Gradient, Part, Shard, UpdateRule
+from clustersim.strategies.update_rule import Gradient, GradientPart, Shard, UpdateRule
 
 
 class ServedModel:
-    """What all servers of a job know of its gradients; `rate_of(staleness)` is a gradient's relative learning rate.
+    """The version of the whole model, over all its servers, and its gradients in transit.
 
-    The model's version counts its updates. A gradient is in the model when its last part has been applied, and every
-    `gradients_per_update` of them, in this order, make a version. A worker has read the version that was there when
-    the last of its shares set out to it.
+    The version counts updates. A gradient is applied when the last of its parts is applied. Every
+    `gradients_per_update` gradients, in this order, make a version. A worker has read the version that the model had
+    when the pull of its last shard began. `learning_rate(staleness)` is the relative learning rate of a gradient.
     """
 
-    def __init__(self, job: Job, rule: UpdateRule, rate_of: Callable[[int], float]):
-        self.job, self.rule, self._rate_of = job, rule, rate_of
-        self.read = [0] * job.num_ranks  # the model's version that each worker has
+    def __init__(self, job: Job, rule: UpdateRule, learning_rate: Callable[[int], float]):
+        self.job, self.rule, self._learning_rate = job, rule, learning_rate
+        self.version_of_rank = [0] * job.num_ranks  # the version that each worker has read
         self.shards: list[Shard] = []
         self._gradients: dict[tuple[int, int], Gradient] = {}
-        self._num_applied = 0  # gradients that are in the model
+        self._num_applied = 0  # gradients
 
     @property
     def version(self) -> int:
-        """How many updates of the whole model there have been."""
+        """The number of updates of the whole model so far."""
         return self._num_applied // self.rule.gradients_per_update
 
     def gradient(self, rank: int, iteration: int) -> Gradient:
-        """Return the gradient of a worker's iteration, new with its first bucket."""
+        """Return the gradient of a worker's iteration; the first bucket creates it."""
         key = rank, iteration
         if key not in self._gradients:
-            read = self.rule.version_read(self.read[rank], (shard.read[rank] for shard in self.shards))
+            read = self.rule.version_read(self.version_of_rank[rank], (shard.pulled[rank] for shard in self.shards))
             self._gradients[key] = Gradient(rank, iteration, len(self.shards), read)
         return self._gradients[key]
 
-    def settle(self, gradient: Gradient, applied: bool) -> None:
-        """Note what has become of a part; with its last part a gradient goes into the log."""
+    def finish_part(self, gradient: Gradient, applied: bool) -> None:
+        """Note that a part of a gradient is applied or dropped; after its last part, add the gradient to the log."""
         gradient.parts_left -= 1
         if gradient.parts_left:
             return
@@ -55,21 +55,22 @@ class ServedModel:
             self._num_applied += 1
             written = version + 1
         else:
-            written = max(version, read + 1) + 1  # it has missed the update of the version it had read
+            written = max(version, read + 1) + 1  # it is too late for the update of the version that it was computed on
         staleness = written - 1 - read
-        rate = self._rate_of(staleness)
+        rate = self._learning_rate(staleness)
         self.job.updates.add(Update(self.job.clock.now, gradient.rank, read, written, rate, applied))
         if self.job.window is not None and self.version > version:
             self.job.window.updated()
 
 
 class ParameterServers:
-    """All servers of a job. `nodes` [num_servers] are their memories. The `holders` of a
-    bucket [num_buckets] have equal shares of it.
+    """All servers of a job. `nodes` [num_servers] are their memories.
 
-    What arrives at a server queues: one gradient is added, or one update made, at a time, first come first served,
-    and takes the memory's time. `queues` are those of servers by their number and their memory: where the workers of
-    several jobs have parts of one `model`, those with servers in one place share them.
+    Each bucket is on some of the servers, in equal shares (`servers_of_buckets` [num_buckets]).
+
+    A server handles one part at a time, first come first served. It adds a gradient or makes an update at the rate of
+    its memory. `queues` are the queues of servers by number and memory: the jobs of one `model` that is laid over
+    several GPUs share the queues of servers in the same memory.
     """
 
     def __init__(
@@ -77,61 +78,61 @@ class ParameterServers:
         job: Job,
         model: ServedModel,
         nodes: Sequence[Hashable],
-        holders: Sequence[Sequence[int]],
+        servers_of_buckets: Sequence[Sequence[int]],
         queues: dict[tuple[int, Hashable], Queue] | None = None,
     ):
         self._job, self._model, self._rule, self._nodes = job, model, model.rule, nodes
-        known = {} if queues is None else queues
-        self._queues = [known.setdefault(key, Queue(job.clock)) for key in enumerate(nodes)]
+        shared = {} if queues is None else queues
+        self._queues = [shared.setdefault(key, Queue(job.clock)) for key in enumerate(nodes)]
         self._buffers = job.buffer_nodes()
         self._shards = [
             [
-                Shard(server, number, bucket.num_bytes / len(own), [0] * job.num_ranks, [0] * job.num_ranks)
-                for server in own
+                Shard(server, number, bucket.num_bytes / len(servers), [0] * job.num_ranks, [0] * job.num_ranks)
+                for server in servers
             ]
-            for number, (bucket, own) in enumerate(zip(job.buckets, holders, strict=True))
+            for number, (bucket, servers) in enumerate(zip(job.buckets, servers_of_buckets, strict=True))
         ]
         model.shards += [shard for row in self._shards for shard in row]
         job.algorithms = ("server",) * len(job.buckets)
 
     def leaves_worker(self, bucket: int) -> bool:
-        """Say that every bucket goes to the servers."""
+        """Return True: every bucket goes to the servers."""
         return True
 
     def exchange(self, where: BucketId, bucket: Bucket, pushed: simpy.Event | None) -> Process:
-        """Push a bucket to all servers at once, each its share; pull each share when it may be read."""
+        """Push a bucket to its servers in parallel, to each its share; pull each share as soon as that is allowed."""
         rank, iteration, number = where
         gradient = self._model.gradient(rank, iteration)
         now_s = self._job.clock.now
-        errands = [(Part(gradient, now_s), shard) for shard in self._shards[number]]
-        yield from self._together([self._push(part, shard) for part, shard in errands])
+        parts = [(GradientPart(gradient, now_s), shard) for shard in self._shards[number]]
+        yield from self._in_parallel([self._push(part, shard) for part, shard in parts])
         fire(pushed)
-        yield from self._together([self._pull(part, shard, where) for part, shard in errands])
+        yield from self._in_parallel([self._pull(part, shard, where) for part, shard in parts])
 
-    def _together(self, errands: list[Process]) -> Process:
-        """Run errands side by side, and wait for all."""
-        if len(errands) == 1:
-            yield from errands[0]
+    def _in_parallel(self, requests: list[Process]) -> Process:
+        """Run requests in parallel, and wait for all."""
+        if len(requests) == 1:
+            yield from requests[0]
         else:
-            yield from [self._job.clock.process(errand) for errand in errands]
+            yield from [self._job.clock.process(request) for request in requests]
 
-    def _push(self, part: Part, shard: Shard) -> Process:
-        """Send a part to its server, and have it served there in its turn."""
+    def _push(self, part: GradientPart, shard: Shard) -> Process:
+        """Send a part to its server, wait in the server's queue, and have the part served."""
         network, node = self._job.network, self._nodes[shard.server]
         yield network.transfer(self._buffers[part.gradient.rank], node, shard.num_bytes)
         queue = self._queues[shard.server]
         turn = queue.acquire()
         if turn is not None:
             yield turn
-        if self._rule.takes(part.gradient):
+        if self._rule.accepts(part.gradient):
             yield from self._serve(part, shard)
         else:
-            self._model.settle(part.gradient, applied=False)
-        self._model.read[part.gradient.rank] = self._model.version
+            self._model.finish_part(part.gradient, applied=False)
+        self._model.version_of_rank[part.gradient.rank] = self._model.version
         queue.release()
 
-    def _serve(self, part: Part, shard: Shard) -> Process:
-        """Add a part to those that are pending, and update with them when they are enough."""
+    def _serve(self, part: GradientPart, shard: Shard) -> Process:
+        """Add a part to the pending ones, and update when there are enough."""
         network, node, rule = self._job.network, self._nodes[shard.server], self._rule
         if rule.gradients_per_update > 1 and network.adds:
             yield network.add(node, shard.num_bytes * self._job.wire.added_per_byte)
@@ -142,46 +143,46 @@ class ParameterServers:
             self._update(shard)
 
     def _update(self, shard: Shard) -> None:
-        """Apply what is pending; let those go on who wait for the new version."""
+        """Apply the pending parts; start the pulls that wait for this progress."""
         parts, shard.pending = shard.pending, []
         for part in parts:
             shard.num_applied[part.gradient.rank] += 1
-        shard.reached = self._rule.reached(shard)
+        shard.progress = self._rule.progress(shard)
         shard.last_part = parts[0] if len(parts) == 1 else max(parts, key=lambda part: part.enter_s)
         for part in parts:
-            self._model.settle(part.gradient, applied=True)
-        if shard.readers:
-            readers, shard.readers = shard.readers, []
-            for awaited, event in readers:
-                if awaited <= shard.reached:
+            self._model.finish_part(part.gradient, applied=True)
+        if shard.waiting_pulls:
+            waiting, shard.waiting_pulls = shard.waiting_pulls, []
+            for needed, event in waiting:
+                if needed <= shard.progress:
                     event.succeed()
                 else:
-                    shard.readers.append((awaited, event))
+                    shard.waiting_pulls.append((needed, event))
 
-    def _pull(self, part: Part, shard: Shard, where: BucketId) -> Process:
-        """Read a share of the parameters, as soon as the rule allows it."""
-        rank, awaited = part.gradient.rank, self._rule.to_read(part.gradient)
-        if shard.reached < awaited:
-            arrived = self._job.clock.event()
-            shard.readers.append((awaited, arrived))
-            self._note_waiting(shard, where)
-            yield arrived
-            self._note_wait(shard, where)
-            self._model.read[rank] = self._model.version
-        shard.read[rank] = shard.reached
+    def _pull(self, part: GradientPart, shard: Shard, where: BucketId) -> Process:
+        """Send a share of the parameters to a worker, as soon as the update rule allows it."""
+        rank, needed = part.gradient.rank, self._rule.needed_progress(part.gradient)
+        if shard.progress < needed:
+            allowed = self._job.clock.event()
+            shard.waiting_pulls.append((needed, allowed))
+            self._note_expected_cause(shard, where)
+            yield allowed
+            self._note_cause(shard, where)
+            self._model.version_of_rank[rank] = self._model.version
+        shard.pulled[rank] = shard.progress
         num_bytes = shard.num_bytes * self._job.wire.back_per_byte
         yield self._job.network.transfer(self._nodes[shard.server], self._buffers[rank], num_bytes)
 
-    def _note_waiting(self, shard: Shard, where: BucketId) -> None:
-        """Note that a worker waits, and for one of those of whom there is least in the shard."""
+    def _note_expected_cause(self, shard: Shard, where: BucketId) -> None:
+        """Note that a worker waits, and for which rank: the first with the fewest gradients in the shard."""
         times = self._job.times
         times.awaited_s[where] = np.inf
         times.awaited_rank[where] = shard.num_applied.index(min(shard.num_applied))
 
-    def _note_wait(self, shard: Shard, where: BucketId) -> None:
-        """Note for whom a worker waited: for the last of those whose gradients made the version it may read."""
+    def _note_cause(self, shard: Shard, where: BucketId) -> None:
+        """Note for which rank a worker waited: the one that was last to push a part of the latest update."""
         times, last = self._job.times, shard.last_part
-        is_known = times.awaited_s[where] < np.inf
-        if last is not None and not (is_known and times.awaited_s[where] >= last.enter_s):
+        is_noted = times.awaited_s[where] < np.inf
+        if last is not None and not (is_noted and times.awaited_s[where] >= last.enter_s):
             times.awaited_s[where] = last.enter_s
             times.awaited_rank[where] = last.gradient.rank

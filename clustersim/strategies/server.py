@@ -17,8 +17,8 @@ from clustersim.execution.job import Job
 from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.shortcuts import Shortcut
-from clustersim.strategies.copy_stream_rendezvous import CopyStreamRendezvous, in_one_stream
-from clustersim.strategies.local_sums import parts_of
+from clustersim.strategies.copy_stream_rendezvous import CopyStreamRendezvous, serial_pull
+from clustersim.strategies.local_sums import PushedParts, push_parts
 from clustersim.strategies.server_rendezvous import ServerRendezvous, ServerShare
 from clustersim.strategies.servers import Servers, update_s
 from clustersim.strategies.synchronous import Synchronous
@@ -26,11 +26,11 @@ from clustersim.topology import Node
 
 
 class Server(Synchronous):
-    """All workers wait for the servers' update of every iteration.
+    """Synchronous parameter servers: all workers wait for the servers' update in every iteration.
 
-    A bucket is pushed to all servers at once, each its share, or to the one that has it whole; a server that has
-    every worker's share updates and sends it back. A worker pushes its next bucket when it has pushed this one: while
-    one is pulled the next is pushed, which is what a full-duplex link is for.
+    A worker pushes a share of each bucket to each server in parallel, or the whole bucket to one server. A server
+    updates when it has the shares of all workers, and then the workers pull the parameters. A worker pushes the next
+    bucket as soon as the push of this one has ended, so pushes and pulls overlap on full-duplex links.
     """
 
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
@@ -49,84 +49,97 @@ class Server(Synchronous):
         return self.servers.on not in ("gpu0", "gpus")
 
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        """Return the keys by which gradients would be added on their way, which those of a compression cannot be."""
-        mistakes, rest = [], f"and {compression} ones cannot be added; leave it out"
+        """Return a mistake for each key that adds gradients outside the update, if compressed ones cannot be added."""
+        mistakes, rest = [], f"but {compression} gradients cannot be added; leave it out"
         if self.servers.local_sum:
-            message = f"local_sum adds gradients on their way, {rest}"
+            message = f"local_sum adds gradients before they are pushed, {rest}"
             got = str(self.servers.local_sum).lower()
             mistakes.append(Mistake(message, key="servers.local_sum", got=got, allowed="false"))
         if self.servers.update_on == "workers":
-            message = f"update_on: workers has servers add gradients and hand sums out, {rest}"
+            message = f"with update_on: workers, servers add gradients and workers pull the sums, {rest}"
             mistakes.append(Mistake(message, key="servers.update_on", got="workers", allowed="servers"))
         return mistakes
 
     def rendezvous(self, job: Job) -> Rendezvous:
-        """Return where workers exchange buckets: at servers that hand out at once, or that take their time."""
+        """Return the rendezvous of the exchanges; a `ServerRendezvous` if pulls may start later than pushes end."""
         sizes, nodes = [bucket.num_bytes for bucket in job.buckets], self.servers.nodes(job)
-        places = self.servers.holders(sizes, [bucket.name for bucket in job.buckets], job.bytes_per_number)
-        kinds = [(tuple(numbers), size) for numbers, size in zip(places, sizes, strict=True)]
-        known = {
+        names = [bucket.name for bucket in job.buckets]
+        servers_of_buckets = self.servers.servers_of_buckets(sizes, names, job.bytes_per_number)
+        kinds = [(tuple(numbers), size) for numbers, size in zip(servers_of_buckets, sizes, strict=True)]
+        exchange_of = {
             (numbers, size): self._exchange_at([nodes[number] for number in numbers], job, size)
             for numbers, size in dict.fromkeys(kinds)
         }
-        exchanges = [known[kind] for kind in kinds]
-        if not self.servers.is_patient:
+        exchanges = [exchange_of[kind] for kind in kinds]
+        if not self.servers.delays_pulls:
             return Rendezvous(job, exchanges)
         shares = [
             [ServerShare(number, self._update_s(job, nodes[number], size / len(numbers))) for number in numbers]
             for numbers, size in kinds
         ]
-        ways, together = self.servers, self.servers.pull == "together"
-        if not ways.one_stream:
-            return ServerRendezvous(job, exchanges, shares, ways.one_core, together)
-        ranks = [] if ways.update_on == "workers" else ways.gpu_ranks(job)
-        receivers = [[ranks[number] for number in numbers if ranks] for numbers in places]
-        return CopyStreamRendezvous(job, exchanges, shares, together, receivers)
+        servers, pulls_together = self.servers, self.servers.pull == "together"
+        if not servers.one_stream:
+            return ServerRendezvous(job, exchanges, shares, servers.one_core, pulls_together)
+        ranks = [] if servers.update_on == "workers" else servers.gpu_ranks(job)
+        receivers = [[ranks[number] for number in numbers if ranks] for numbers in servers_of_buckets]
+        return CopyStreamRendezvous(job, exchanges, shares, pulls_together, receivers)
 
     def exchange(self, job: Job, num_bytes: float) -> Exchange:
-        """Schedule push and pull of one bucket of which every server has a share."""
+        """Return push and pull of one bucket of which every server has an equal share."""
         return self._exchange_at(self.servers.nodes(job), job, num_bytes)
 
     def _exchange_at(self, nodes: list[Hashable], job: Job, num_bytes: float) -> Exchange:
-        """Schedule push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them.
+        """Return push and pull at servers on `nodes`; workers are ranks 0 to n - 1, servers come after them.
 
-        Servers that may have to wait are several for each: one that takes, and behind all of those one that gives.
+        Servers that may delay pulls have several ranks each: first a receiving rank of each server, then a sending one.
         """
-        share, wire = num_bytes / len(nodes), job.wire
-        parts = parts_of(self._groups(job), len(nodes), self.servers.local_sum == "scattered")
-        servers = np.arange(job.num_ranks, job.num_ranks + len(nodes))
-        num_ends, behind = self._num_ends(), len(nodes) if self.servers.is_patient else 0
-        sent = parts.to_servers(len(nodes), num_bytes)
-        push = sent._replace(dst=servers[sent.dst])
-        back = sent.num_bytes * wire.back_per_byte
-        pull = Step.of(push.dst + behind, push.src, back, sent.chunk, sent.num_chunks)
-        up, down = parts.inside(num_bytes)
-        down = down._replace(num_bytes=down.num_bytes * wire.back_per_byte)
-        topology, places = job.network.topology, [*self.servers.worker_nodes(job), *nodes * num_ends]
-        pulls = in_one_stream(pull, places, len(nodes)) if self.servers.one_stream else [pull]
-        steps = [up, push, *pulls, down] if len(parts.giver) else [push, *pulls]
-        taken_in, threads = with_receive_cost(steps, [topology.node(place) for place in places], topology)
-        places += map(Node, threads)
-        schedule = Schedule.from_steps(len(places), list(chain(*taken_in)), granularity=parts.granularity)
-        pulling = sum(map(len, taken_in[: 2 if len(parts.giver) else 1]))
+        ends = [*self.servers.worker_nodes(job), *nodes * self._ranks_per_server()]
+        parts = push_parts(self._groups(job), len(nodes), self.servers.local_sum == "scattered")
+        pushes = self._push_steps(job, parts, len(nodes), num_bytes)
+        pulls = self._pull_steps(job, parts, pushes[-1], num_bytes, ends, len(nodes))
+        topology = job.network.topology
+        received, threads = with_receive_cost([*pushes, *pulls], [topology.node(end) for end in ends], topology)
+        ends += map(Node, threads)
+        schedule = Schedule.from_steps(len(ends), list(chain(*received)), granularity=parts.granularity)
+        first_pull = sum(map(len, received[: len(pushes)]))
         delay_s = np.zeros((schedule.num_ranks, schedule.num_steps))
-        if not self.servers.is_patient:
-            delay_s[servers, pulling] = [self._update_s(job, node, share) for node in nodes]
-        return Exchange(schedule, places, "server", pulling, delay_s)
+        if not self.servers.delays_pulls:
+            servers = np.arange(job.num_ranks, job.num_ranks + len(nodes))
+            delay_s[servers, first_pull] = [self._update_s(job, node, num_bytes / len(nodes)) for node in nodes]
+        return Exchange(schedule, ends, "server", first_pull, delay_s)
 
-    def _num_ends(self) -> int:
-        """Return how many ranks of an exchange a server is."""
+    def _push_steps(self, job: Job, parts: PushedParts, num_servers: int, num_bytes: float) -> list[Step]:
+        """Return the steps of a push: the local sum in each host, if there is one, and the messages to the servers."""
+        push = parts.to_servers(num_servers, num_bytes)
+        push = push._replace(dst=push.dst + job.num_ranks)
+        return [parts.local_sum(num_bytes), push] if parts.has_local_sum else [push]
+
+    def _pull_steps(
+        self, job: Job, parts: PushedParts, push: Step, num_bytes: float, ends: list[Hashable], num_servers: int
+    ) -> list[Step]:
+        """Return the steps of the pull that answers a push, and the copies inside each host after it, if any."""
+        per_byte = job.wire.back_per_byte
+        sender = push.dst + (num_servers if self.servers.delays_pulls else 0)
+        pull = Step.of(sender, push.src, push.num_bytes * per_byte, push.chunk, push.num_chunks)
+        steps = serial_pull(pull, ends, num_servers) if self.servers.one_stream else [pull]
+        if not parts.has_local_sum:
+            return steps
+        local = parts.local_copies(num_bytes)
+        return [*steps, local._replace(num_bytes=local.num_bytes * per_byte)]
+
+    def _ranks_per_server(self) -> int:
+        """Return the number of ranks that each server has in an exchange."""
         if self.servers.one_stream:
-            return CopyStreamRendezvous.num_ends
-        return ServerRendezvous.num_ends if self.servers.is_patient else 1
+            return CopyStreamRendezvous.ranks_per_server
+        return ServerRendezvous.ranks_per_server if self.servers.delays_pulls else 1
 
     def _groups(self, job: Job) -> list[list[int]]:
-        """Return the ranks whose gradients are pushed as one."""
+        """Return groups of ranks; the gradients of each group are added before they are pushed."""
         return by_host(job.hosts) if self.servers.local_sum else [[rank] for rank in range(job.num_ranks)]
 
     def _update_s(self, job: Job, node: Hashable, share: float) -> float:
-        """Return the seconds of unpacking and of the update of so many bytes of a bucket at a server."""
-        moved = (job.wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(self._groups(job))  # beside adding itself
+        """Return the seconds in which a server unpacks and updates its share of a bucket, in bytes."""
+        moved = (job.wire.added_per_byte - 1) * BYTES_MOVED_PER_ADDED * len(self._groups(job))  # in addition to adding
         unpacked = share * moved / job.update_bytes_per_byte
         updated = 0.0 if self.updates_on_gpu else share
         return update_s(job, node, updated + unpacked, self.servers.one_core)

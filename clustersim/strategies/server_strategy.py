@@ -1,4 +1,4 @@
-"""The worker of a strategy whose gradients meet at servers, without marching in step."""
+"""Strategies whose workers push gradients to parameter servers and pull parameters, each at its own pace."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ from clustersim.strategies.update_rule import UpdateRule
 
 
 class ServerStrategy(Strategy):
-    """Workers push gradients to servers and pull parameters, each at its own pace."""
+    """Workers push gradients to servers and pull parameters, each at its own pace.
 
-    may_have_whole: ClassVar[bool] = False
-    """Whether servers may have whole buckets."""
+    A subclass says when the servers update and when a worker may pull (`update_rule`).
+    """
+
+    allows_whole_buckets: ClassVar[bool] = False
+    """Whether a bucket may be on one server only."""
 
     servers: Servers = Field(default=Servers(), description="how many servers, and where")
 
     @field_validator("servers")
     @classmethod
-    def _workers_push_for_themselves(cls, value: Servers) -> Servers:
+    def _servers_fit_asynchronous_workers(cls, value: Servers) -> Servers:
         if value.local_sum:
             raise InputError(
-                "local_sum makes the workers of a host wait for each other; that is the strategy `hierarchical`, or "
-                "`server` where all wait for all",
+                "local_sum makes the workers of a host wait for each other; take strategy `hierarchical`, or `server` "
+                "if all workers wait for each other",
                 got="true",
                 allowed="false",
             )
-        if value.whole and not cls.may_have_whole:
+        if value.whole and not cls.allows_whole_buckets:
             raise InputError(
-                "whole buckets on one server each are simulated where all workers wait for all, or hosts go by "
-                "themselves: strategy `server` or `hierarchical`",
+                "whole buckets are simulated with strategy `server` or `hierarchical` only",
                 got=str(value.whole).lower(),
                 allowed="false",
             )
-        if way := value.own_ways():
+        if key := value.synchronous_key():
             raise InputError(
-                f"{way} says how servers update where all workers wait for all: strategy `server`",
-                got=str(getattr(value, way)).lower(),
-                allowed=str(Servers.model_fields[way].default).lower(),
+                f"{key} has an effect only where all workers wait for each other: strategy `server`",
+                got=str(getattr(value, key)).lower(),
+                allowed=str(Servers.model_fields[key].default).lower(),
             )
         return value
 
@@ -60,39 +62,39 @@ class ServerStrategy(Strategy):
         return False
 
     @abstractmethod
-    def rule(self, num_workers: int) -> UpdateRule:
-        """Return when the servers update, and when a worker may read."""
+    def update_rule(self, num_workers: int) -> UpdateRule:
+        """Return which gradients make an update of the servers, and when a worker may pull."""
 
     def learning_rate(self, staleness: int) -> float:
-        """Return the learning rate of a gradient of this staleness, relative to the one that is set."""
+        """Return the learning rate of a gradient of this staleness, relative to that of a fresh one."""
         return 1.0
 
-    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Let every worker go round until what counts is done."""
+    def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start all workers, or run the job in compiled kernels; return an event for the end of the measurement."""
         job.use_network_clock()
-        rule = self.rule(job.num_ranks)
+        rule = self.update_rule(job.num_ranks)
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
-        job.window = window_of(job, rule, job.num_ranks, tell)
-        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.can_use_kernels:
-            return self._play_compiled(job, rule, job.window, tell)
+        job.window = update_window(job, rule, job.num_ranks, on_progress)
+        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.has_kernels and job.can_use_kernels:
+            return self._run_compiled(job, rule, job.window, on_progress)
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, parameter_servers, job.window, rank))
         return job.on_simpy_clock(job.window.finished)
 
-    def start_places(self, jobs: Sequence[Job], tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Let every copy of the model go round as one worker does: its gradient is that of all its places together.
+    def start_layout(self, jobs: Sequence[Job], on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start the replicas of the model, each as one worker: its gradient consists of those of all its places.
 
-        The servers of a place are where those of a job of its ranks are.
+        Each place has its own servers, at the nodes at which a job of its ranks has them.
         """
-        first, rule = jobs[0], self.rule(jobs[0].num_ranks)
+        first, rule = jobs[0], self.update_rule(jobs[0].num_ranks)
         model, queues = ServedModel(first, rule, self.learning_rate), dict[tuple[int, Hashable], Queue]()
-        banks = [self.parameter_servers(job, model, queues) for job in jobs]
+        servers_of_jobs = [self.parameter_servers(job, model, queues) for job in jobs]
         for job in jobs:
             job.gradients_per_update, job.updates = rule.gradients_per_update, first.updates
         pushing = next((job for job in jobs if job.buckets), first)
-        window = window_of(pushing, rule, first.num_ranks, tell, num_places=len(jobs))
-        for place, (job, parameter_servers) in enumerate(zip(jobs, banks, strict=True)):
+        window = update_window(pushing, rule, first.num_ranks, on_progress, num_places=len(jobs))
+        for place, (job, parameter_servers) in enumerate(zip(jobs, servers_of_jobs, strict=True)):
             job.window = window
             for rank in range(job.num_ranks):
                 job.clock.process(self.worker(job, parameter_servers, window, rank, place * job.num_ranks))
@@ -101,63 +103,62 @@ class ServerStrategy(Strategy):
     def parameter_servers(
         self, job: Job, model: ServedModel, queues: dict[tuple[int, Hashable], Queue] | None = None
     ) -> ParameterServers:
-        """Return the servers of a job's buckets; those of several jobs of one model may share `queues`."""
+        """Return the servers of a job's buckets; several jobs of one model may share `queues`."""
         sizes, names = [bucket.num_bytes for bucket in job.buckets], [bucket.name for bucket in job.buckets]
-        return ParameterServers(
-            job, model, self.servers.nodes(job), self.servers.holders(sizes, names, job.bytes_per_number), queues
-        )
+        servers_of_buckets = self.servers.servers_of_buckets(sizes, names, job.bytes_per_number)
+        return ParameterServers(job, model, self.servers.nodes(job), servers_of_buckets, queues)
 
     def _num_messages(self, job: Job, rule: UpdateRule) -> int:
-        """Return about how many messages the job has: each part of a gradient is pushed, applied, and pulled back."""
+        """Return roughly the number of messages of a job: each part of a gradient is pushed, applied, and pulled."""
         assert job.window is not None
         num_gradients = (job.window.num_before + job.window.num_counted) * rule.gradients_per_update
         return num_gradients * len(job.buckets) * 3 * self.servers.num
 
-    def _play_compiled(self, job: Job, rule: UpdateRule, window: Window, tell: OnProgress) -> simpy.Event:
-        """Play all at once in kernels; return what happens when that is over."""
+    def _run_compiled(self, job: Job, rule: UpdateRule, window: Window, on_progress: OnProgress) -> simpy.Event:
+        """Run the whole job in compiled kernels now; return an event that fires at the time at which it ended."""
         from clustersim.strategies.kernels.kernel_job import KernelJob  # loads a compiler
 
-        rounds = KernelJob(job, window, self.servers.nodes(job), rule.gradients_per_update)
-        end_s = rounds.play(tell)
-        rounds.note_updates(self.learning_rate)
+        kernel_job = KernelJob(job, window, self.servers.nodes(job), rule.gradients_per_update)
+        end_s = kernel_job.run(on_progress)
+        kernel_job.note_updates(self.learning_rate)
         return job.env.timeout(end_s - job.env.now)
 
-    def worker(self, job: Job, meeting: Exchanger, window: Window, rank: int, ahead: int = 0) -> Process:
-        """Train on one GPU: forward, backward, hand in each bucket as it is ready, have fresh parameters back, repeat.
+    def worker(self, job: Job, exchanger: Exchanger, window: Window, rank: int, first_rank: int = 0) -> Process:
+        """Train on one GPU: forward, backward, exchange each bucket as it is ready, wait for all buckets, repeat.
 
-        It goes round until the clock is stopped, and tells the window of each iteration; there it has so many `ahead`.
+        The worker runs until the clock is stopped. It reports each iteration to the window, as `first_rank` + `rank`.
         """
         for iteration in count():
-            sender = BucketSender(job, meeting, rank, iteration)
+            sender = BucketSender(job, exchanger, rank, iteration)
             yield from compute(job, rank, iteration, sender.send)
             yield from sender.drain()
             job.times.end_s[rank, iteration] = job.clock.now
-            window.ended(ahead + rank, job.times.begin_s[rank, iteration])
+            window.ended(first_rank + rank, job.times.begin_s[rank, iteration])
 
 
 class StaleServerStrategy(ServerStrategy):
-    """Gradients are applied to versions that have moved on; the learning rate may take that into account."""
+    """Servers apply gradients that are several versions old; the learning rate may depend on the staleness."""
 
     staleness_aware_rate: bool = Field(
-        default=False, description="divide a gradient's learning rate by its staleness where that is 1 or more"
+        default=False, description="divide the learning rate of a gradient by its staleness, if that is 1 or more"
     )
 
     def learning_rate(self, staleness: int) -> float:
-        """Return 1 / staleness where the rate is staleness-aware (Zhang et al., 2016), else 1."""
+        """Return 1 / staleness if the rate is staleness-aware (Zhang et al., 2016), else 1."""
         return 1.0 / staleness if self.staleness_aware_rate and staleness > 1 else 1.0
 
 
-def window_of(job: Job, rule: UpdateRule, num_pushing: int, tell: OnProgress, num_places: int = 1) -> Window:
-    """Return the window of a job's updates, to whose servers so many of its workers push.
+def update_window(job: Job, rule: UpdateRule, num_pushing: int, on_progress: OnProgress, num_places: int = 1) -> Window:
+    """Return the window of updates that is measured of a job in which `num_pushing` workers push to servers.
 
-    Where a worker is a copy of a model, the ranks at all `num_places` of it have to end what they have begun.
+    Where a worker is a replica over several GPUs, the window ends after an iteration of the ranks at all `num_places`.
     """
     if not job.buckets:
         raise InputError(
-            "the model has no parameters, so that no gradient is pushed and servers never update; give its layers "
-            "parameter_bytes, or a strategy in which workers march in step, such as all-reduce",
+            "the model has no parameters, so no gradient is pushed and servers never update; give its layers "
+            "parameter_bytes, or take a synchronous strategy such as all-reduce",
             got="no parameters",
         )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
     ranks, counted = range(job.num_ranks * num_places), job.num_iterations
-    return Window(job.clock, job.updates, ranks, before, counted, tell, counts_gradients=rule.waits_for_updates)
+    return Window(job.clock, job.updates, ranks, before, counted, on_progress, counts_gradients=rule.waits_for_updates)

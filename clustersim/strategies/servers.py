@@ -1,4 +1,4 @@
-"""Where parameter servers live, and what an update costs there."""
+"""Number and places of parameter servers, and what an update costs there."""
 
 from __future__ import annotations
 
@@ -15,130 +15,138 @@ from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.spec import Spec
 from clustersim.topology import Node
 
-_HASH = 9973  # times the number of an array, as MXNet has it
-_CUT_NUMBERS = 1e6  # arrays of so many are on all servers (MXNET_KVSTORE_BIGARRAY_BOUND), whatever a number takes
+_HASH = 9973  # MXNet multiplies the number of an array by it
+_SPLIT_SIZE = 1e6  # arrays of this many numbers are split over all servers (MXNET_KVSTORE_BIGARRAY_BOUND)
 
 
 class Servers(Spec):
-    """How many servers, and where. Each holds an equal share of every bucket, or whole ones."""
+    """Number and places of parameter servers. Each has an equal share of every bucket, or whole buckets."""
 
     num: int = Field(default=1, ge=1, description="number of servers")
     on: Literal["own-hosts", "workers", "host-memory", "gpu0", "gpus"] = Field(
         default="workers",
-        description="`own-hosts`: hosts of their own, after the workers'; `workers`: memory of the workers' hosts; "
+        description="`own-hosts`: separate hosts, after those of the workers; `workers`: memory of the workers' hosts; "
         "`host-memory`: memory of the first worker's host; `gpu0`: memory of the first worker's GPU; `gpus`: memory of "
         "the workers' GPUs",
     )
     local_sum: bool | Literal["scattered"] = Field(
         default=False,
-        description="add the gradients of one host before they are pushed: on its first GPU, or `scattered`, each GPU "
-        "an equal part, which it pushes and pulls itself and gives the others (BytePS)",
+        description="add the gradients of a host before they are pushed: `true` on its first GPU, or `scattered`: "
+        "each GPU adds, pushes and pulls an equal part and sends it to the others (BytePS)",
     )
     whole: bool | Literal["as-made", "hashed"] = Field(
         default=False,
-        description="each bucket is on one server: the largest first, on the server that has the fewest bytes, or "
-        "`as-made`, in the order in which a network is built, weights before biases (tf_cnn_benchmarks), or `hashed`, "
-        "on the server that its number in that order says, but where it has a million numbers, which all share "
-        "(MXNet's distributed store); else each server has an equal share of every bucket",
+        description="`false`: each server has an equal share of every bucket; `true`: each bucket is on one server, "
+        "the largest bucket first, on the server with the fewest bytes; `as-made`: the same in the order in which the "
+        "network is built, weights before biases (tf_cnn_benchmarks); `hashed`: on the server that a hash of its "
+        "number in that order gives, but buckets of a million numbers or more on all servers (MXNet's distributed "
+        "store)",
     )
     update_on: Literal["servers", "workers"] = Field(
         default="servers",
-        description="who updates: the `servers`, which hand out parameters; or the `workers`, each its own copy of the "
-        "model, with sums that servers hand out (MXNet's stores called `allreduce`)",
+        description="where the optimizer runs: on `servers`, and workers pull parameters; or on `workers`, which pull "
+        "sums of gradients and update their own replicas (MXNet's stores called `allreduce`)",
     )
     one_core: bool = Field(
         default=False,
-        description="a server in a host's memory updates on one core, one bucket after another; else each as soon as "
-        "its gradients are there, at the rate at which the transport adds",
+        description="a server in host memory updates on one core, one bucket after another; else it updates each "
+        "bucket as soon as it has all gradients, at the rate at which the transport adds",
     )
     pull: Literal["each", "together"] = Field(
         default="each",
-        description="when parameters are handed out: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
-        "`distributed_replicated`), or all `together`, behind a barrier, when the last one is",
+        description="when parameters are pulled: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
+        "`distributed_replicated`), or all `together` after a barrier, when the last bucket is updated",
     )
     one_stream: bool = Field(
         default=False,
-        description="GPUs copy as TensorFlow has them, which gives what a GPU sends others to one stream: one copy "
-        "after another, and none before the GPU that gets it has computed what it had been given before; else all at "
-        "once",
+        description="GPUs copy as in TensorFlow: a GPU sends all copies to other GPUs in one stream, one after "
+        "another, and each copy waits until the receiving GPU has finished the kernels issued before; else all copies "
+        "run at the same time",
     )
     process: Literal["gpu", "host"] = Field(
         default="gpu",
-        description="whose workers are one process, with a transport whose processes receive by one thread "
-        "(`tensorflow-grpc`): each `gpu`'s by itself, or those of a `host`",
+        description="the workers of one process, with a transport whose processes receive by one thread "
+        "(`tensorflow-grpc`): one process for each `gpu`, or one for each `host`",
     )
 
     @model_validator(mode="after")
-    def _has_what_a_core_updates(self) -> Self:
+    def _has_host_core_that_updates(self) -> Self:
         if not self.one_core:
             return self
-        why = {
-            f"on: {self.on}": self.on in ("gpu0", "gpus") and "has GPUs update what lies in their memory",
-            "update_on: workers": self.update_on == "workers" and "leaves servers nothing to update",
+        conflicts = {
+            f"on: {self.on}": self.on in ("gpu0", "gpus") and "runs the optimizer on GPUs",
+            "update_on: workers": self.update_on == "workers" and "runs the optimizer on the workers",
         }
-        for way, does in why.items():
-            if does:
-                raise InputError(f"{way} {does}, and no core of a host", key="one_core", got="true", allowed="false")
+        for option, reason in conflicts.items():
+            if reason:
+                message = f"{option} {reason}, so no host core updates; leave one_core out"
+                raise InputError(message, key="one_core", got="true", allowed="false")
         return self
 
     @model_validator(mode="after")
-    def _has_a_stream(self) -> Self:
+    def _has_gpus_that_copy(self) -> Self:
         if self.one_stream and self.on not in ("gpu0", "gpus"):
-            message = "one_stream has GPUs hand out one copy after another: write on: gpus (or gpu0) beside it"
+            message = "one_stream is about copies that GPUs send: set on: gpus (or gpu0) too"
             raise InputError(message, key="one_stream", got="true", allowed="false")
         return self
 
     @property
-    def is_patient(self) -> bool:
-        """Whether a server that has all gradients of a bucket may have to wait for others to be updated."""
+    def delays_pulls(self) -> bool:
+        """Whether a server that has all gradients of a bucket may have to wait for other buckets."""
         return self.one_core or self.one_stream or self.pull == "together"
 
-    def own_ways(self) -> str:
-        """Return the first key by which all workers wait for all, or nothing."""
-        ways = {"update_on": self.update_on != "servers", "one_core": self.one_core, "one_stream": self.one_stream}
-        ways["pull"] = self.pull != "each"
-        return next((key for key, is_set in ways.items() if is_set), "")
+    def synchronous_key(self) -> str:
+        """Return the first key that is set and needs workers that wait for each other; "" if none is."""
+        is_set = {"update_on": self.update_on != "servers", "one_core": self.one_core, "one_stream": self.one_stream}
+        is_set["pull"] = self.pull != "each"
+        return next((key for key, value in is_set.items() if value), "")
 
-    def holders(self, sizes: Sequence[float], names: Sequence[str], bytes_per_number: float = 4.0) -> list[list[int]]:
-        """Return the servers that share each bucket [len(sizes)], of those `names`, which come as backward has them.
+    def servers_of_buckets(
+        self, sizes: Sequence[float], names: Sequence[str], bytes_per_number: float = 4.0
+    ) -> list[list[int]]:
+        """Return the servers that share each bucket [len(sizes)]. `names` are those of the buckets, in backward order.
 
-        With `hashed`, the one that 9973 times its number says, of those that are made before it, or all where it has a
-        million numbers (apache/mxnet, `EncodeKey` in src/kvstore/kvstore_dist.h).
+        With `hashed`, a bucket is on server 9973 x its number modulo the number of servers, where buckets are numbered
+        in the order of creation. Buckets of a million numbers or more are on all servers (apache/mxnet, `EncodeKey` in
+        src/kvstore/kvstore_dist.h).
 
-        >>> Servers(num=5, whole="hashed").holders([8.0, 6e6, 2.0], ["b, tensor 2", "b", "a"])
+        >>> Servers(num=5, whole="hashed").servers_of_buckets([8.0, 6e6, 2.0], ["b, tensor 2", "b", "a"])
         [[3], [0, 1, 2, 3, 4], [0]]
         """
-        everybody = list(range(self.num))
+        all_servers = list(range(self.num))
         if self.whole == "hashed":
-            cut = _CUT_NUMBERS * bytes_per_number
-            numbers = {bucket: number for number, bucket in enumerate(as_made(names))}
+            split_bytes = _SPLIT_SIZE * bytes_per_number
+            numbers = {bucket: number for number, bucket in enumerate(creation_order(names))}
             hashed = [[numbers[bucket] * _HASH % self.num] for bucket in range(len(sizes))]
-            return [everybody if size >= cut else one for size, one in zip(sizes, hashed, strict=True)]
-        return [[owner] for owner in self.owners(sizes, names)] if self.whole else [everybody] * len(sizes)
+            return [all_servers if size >= split_bytes else one for size, one in zip(sizes, hashed, strict=True)]
+        if self.whole:
+            return [[server] for server in self.server_of_whole_buckets(sizes, names)]
+        return [all_servers] * len(sizes)
 
-    def owners(self, sizes: Sequence[float], names: Sequence[str] = ()) -> list[int]:
-        """Return the one server of each bucket [len(sizes)] where they are not shared out: always that which has the
-        fewest bytes, the first of several. The largest bucket goes first (MXNet, CommDevice::InitMergeBuffer).
+    def server_of_whole_buckets(self, sizes: Sequence[float], names: Sequence[str] = ()) -> list[int]:
+        """Return the one server of each whole bucket [len(sizes)]: the first of those with the fewest bytes so far.
 
-        With `as-made`, buckets with these `names`, which come as backward has them, go in the order in which they are
-        made (tensorflow/benchmarks, ParamServerDeviceSetter in variable_mgr.py).
+        The largest bucket is assigned first (MXNet, CommDevice::InitMergeBuffer). With `as-made`, buckets are assigned
+        in the order of creation; `names` are in backward order (tensorflow/benchmarks, ParamServerDeviceSetter in
+        variable_mgr.py).
 
-        >>> Servers(num=2, whole=True).owners([1.0, 4.0, 2.0, 3.0])
+        >>> Servers(num=2, whole=True).server_of_whole_buckets([1.0, 4.0, 2.0, 3.0])
         [0, 0, 1, 1]
-        >>> Servers(num=2, whole="as-made").owners([3.0, 1.0, 2.0, 1.0], ["b", "b, tensor 2", "a", "a, tensor 2"])
+        >>> names = ["b", "b, tensor 2", "a", "a, tensor 2"]
+        >>> Servers(num=2, whole="as-made").server_of_whole_buckets([3.0, 1.0, 2.0, 1.0], names)
         [1, 0, 0, 1]
         """
         order = sorted(range(len(sizes)), key=lambda number: -sizes[number])
         if self.whole == "as-made":
-            order = as_made(names)
-        held, owners = [0.0] * self.num, [0] * len(sizes)
+            order = creation_order(names)
+        assigned_bytes, servers = [0.0] * self.num, [0] * len(sizes)
         for bucket in order:
-            owners[bucket] = held.index(min(held))
-            held[owners[bucket]] += sizes[bucket]
-        return owners
+            servers[bucket] = assigned_bytes.index(min(assigned_bytes))
+            assigned_bytes[servers[bucket]] += sizes[bucket]
+        return servers
 
     def worker_nodes(self, job: Job) -> list[Hashable]:
-        """Return where each rank's messages to servers start and end [num_ranks]: a buffer, or the rank's process."""
+        """Return the end of each rank's messages to servers [num_ranks]: its buffer, or its process."""
         processes = job.network.topology.processes
         if processes is None:
             return job.buffer_nodes()
@@ -146,18 +154,18 @@ class Servers(Spec):
         return [Node(workers[gpu]) for gpu in job.gpus]
 
     def nodes(self, job: Job) -> list[Hashable]:
-        """Return the memory that each server lives in [num], or the process there that it is."""
-        processes, places = job.network.topology.processes, self._places(job)
+        """Return the memory of each server [num], or its process where the transport has processes."""
+        processes, memories = job.network.topology.processes, self._memories(job)
         if processes is None:
-            return places
-        return [Node(processes.servers[job.network.topology.node(place)]) for place in places]
+            return memories
+        return [Node(processes.servers[job.network.topology.node(memory)]) for memory in memories]
 
     def gpu_ranks(self, job: Job) -> list[int]:
-        """Return the rank on whose GPU each server is, where they are on GPUs [num]."""
+        """Return the rank on whose GPU each server is [num], for servers on GPUs."""
         return [0 if self.on == "gpu0" else number % job.num_ranks for number in range(self.num)]
 
-    def _places(self, job: Job) -> list[Hashable]:
-        """Return the memory that each server lives in [num]."""
+    def _memories(self, job: Job) -> list[Hashable]:
+        """Return the memory of each server [num]."""
         topology, devices = job.network.topology, job.devices
         if self.on == "gpu0":
             return [devices[0].node] * self.num
@@ -167,13 +175,13 @@ class Servers(Spec):
             first_gpu = [int(np.flatnonzero(topology.gpu_hosts == host)[0]) for host in self._own_hosts(job)]
             return [Node(topology.memory[gpu]) for gpu in first_gpu]
         first_of_host = np.unique(job.hosts, return_index=True)[1]
-        places = [device.node for device in devices]
+        memories = [device.node for device in devices]
         if self.on == "workers":
-            places = [devices[rank].host_memory for rank in sorted(first_of_host.tolist())]
-        return [places[number % len(places)] for number in range(self.num)]
+            memories = [devices[rank].host_memory for rank in sorted(first_of_host.tolist())]
+        return [memories[number % len(memories)] for number in range(self.num)]
 
     def _own_hosts(self, job: Job) -> list[int]:
-        """Return a host for each server that no worker and no other job's server has [num]; the same every time."""
+        """Return a host for each server [num] that no worker and no other job uses; the same at every call."""
         if not job.server_hosts:
             free = np.setdiff1d(np.arange(job.network.topology.num_hosts), list(job.hosts_in_use))
             after = np.concatenate([free[free > job.hosts.max()], free[free < job.hosts.max()]])
@@ -189,10 +197,10 @@ class Servers(Spec):
         return job.server_hosts
 
 
-def as_made(names: Sequence[str]) -> list[int]:
-    """Return the numbers of buckets, named as backward has them, in the order in which a network makes its tensors.
+def creation_order(names: Sequence[str]) -> list[int]:
+    """Return the buckets of these names, given in backward order, in the order in which a network creates its tensors.
 
-    >>> as_made(["b", "b, tensor 2", "a", "a, tensor 2"])
+    >>> creation_order(["b", "b, tensor 2", "a", "a, tensor 2"])
     [2, 3, 0, 1]
     """
     layers = [list(members) for _, members in groupby(range(len(names)), lambda at: names[at].split(", tensor ")[0])]
@@ -200,9 +208,10 @@ def as_made(names: Sequence[str]) -> list[int]:
 
 
 def update_s(job: Job, node: Hashable, num_bytes: float, one_core: bool = False) -> float:
-    """Return what the optimizer takes in an idle memory for so many bytes of gradient, at the rate of adding there.
+    """Return the seconds of the optimizer for these bytes of gradient in an idle memory, at the rate of adding there.
 
-    That is the rate of the library's own adding, or one core's, which `one_core` asks for whatever the library does.
+    The rate of the memory is limited by the rate at which the transport library adds. With `one_core`, or if the
+    library has no rate of its own, it is limited by the rate of one core.
     """
     topology = job.network.topology
     number = topology.node(node)

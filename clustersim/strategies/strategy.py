@@ -1,4 +1,4 @@
-"""What every strategy is."""
+"""The base class of all parallelism strategies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,35 @@ from clustersim.topology import Topology
 
 
 class Strategy(Spec):
-    """A way for gradients to meet."""
+    """What the workers of a job send each other, and when a worker may continue.
+
+    A strategy is a pydantic model: its fields are the keys under `strategy` in a scenario. A worker is one GPU, or one
+    replica of a model that is laid over several GPUs. Start a new strategy from the most specific of these classes:
+
+    | base class | the workers | override | examples |
+    |---|---|---|---|
+    | `CollectiveStrategy` | wait for each other in an all-reduce | `iterate` | `delayed`, `local` |
+    | `Synchronous` | wait for each other in another exchange | `exchange`, or `rendezvous` | `server`, `gossip` |
+    | `ServerStrategy` | push and pull, each at its own pace | `update_rule` | `async`, `softsync`, `backup` |
+    | `Strategy` | anything else | `start` | |
+
+    Every strategy declares `kind: Literal["<name>"] = "<name>"`, the name under which it is registered.
+
+    `start` runs the workers of one job as processes on the simulated clock. All other methods describe the strategy to
+    the scenario checks, the memory estimate, the planner and the report. They have three groups of defaults:
+
+    - Safe for every strategy: `allows` (no shortcut), `warnings`, `facts`, `mistakes` (none), `bucket_caps`,
+      `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies).
+    - For workers that wait for no other worker and run the optimizer themselves. Override what is different:
+      `awaited`, `updates_on_gpu`, `sends_alone`, `round_length`, `overlaps_backward`, `start_layout`.
+    - For a strategy that supports everything. Override to refuse a combination that is not simulated:
+      `gathering_mistakes` (compression), `sharding_mistakes` (ZeRO, FSDP), `placed_mistakes` (topology, transport).
+
+    A shortcut computes the same result with fewer events. The base class uses none. A class lists in
+    `proved_shortcuts` the shortcuts whose stated property holds for it (`Shortcut` has the properties). A subclass has
+    to list them again, because an overridden method may break the property. `tests/contracts` compares the default
+    result of every registered strategy with the exact one.
+    """
 
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset()
     """Shortcuts that give this class its exact result. Subclasses do not inherit them."""
@@ -30,10 +58,10 @@ class Strategy(Spec):
     buckets: str = Field(
         default="auto",
         description="which gradients travel together: `pytorch` (1 MiB, then 25 MiB), `megatron` (40 million "
-        "parameters, or a million for each copy of the model if that is more), `horovod` (as many as fit into a "
-        "buffer of 64 MiB), `layer` (each by itself), "
-        "`tensor` (each tensor of a layer, weights and biases, by itself), `whole` (all in one) or a size that caps "
-        "every bucket, such as `4 MiB`; `auto` is `megatron` beside `sharding`, else `pytorch`",
+        "parameters, or a million for each replica of the model if that is more), `horovod` (as many as fit into a "
+        "buffer of 64 MiB), `layer` (one bucket for each layer), "
+        "`tensor` (one bucket for each tensor of a layer, weights and biases), `whole` (all in one) or a size that "
+        "caps every bucket, such as `4 MiB`; `auto` is `megatron` with `sharding`, else `pytorch`",
     )
 
     @field_validator("buckets", mode="before")
@@ -43,10 +71,32 @@ class Strategy(Spec):
             bucket_caps(value)
         return value
 
-    def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> Caps:
-        """Return the bytes that close a bucket, the last for all further ones; None where all is in one.
+    @abstractmethod
+    def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start the workers of a job; return an event that fires when everything that is measured has ended.
 
-        `num_copies` of a model add up gradients of so many bytes a parameter, or share them out.
+        The strategy notes in `job.times` when each rank did what, and sets `job.algorithms` [num_buckets]. It also says
+        what of the run is measured: `job.num_warm_up` and `job.num_after` in iterations, or a `job.window` of updates.
+        It calls `on_progress` with the share of the work that is done, 0 to 1.
+        """
+
+    def start_layout(self, jobs: Sequence[Job], on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        """Start the workers of a model that is laid over several GPUs; return an event as `start` does.
+
+        There is one job for each place in a replica (pipeline stage and tensor rank). Rank r of each job belongs to
+        replica r. By default the ranks of each place exchange gradients on their own.
+        """
+        finished = [self.start(jobs[0], on_progress), *(self.start(job) for job in jobs[1:])]
+        return jobs[0].env.all_of(finished)
+
+    def allows(self, shortcut: Shortcut) -> bool:
+        """Return whether this very class lists the shortcut in `proved_shortcuts`."""
+        return shortcut in type(self).__dict__.get("proved_shortcuts", ())
+
+    def bucket_caps(self, gradient_bytes: float, num_copies: int, sharding: str | None) -> Caps:
+        """Return the bytes that close each bucket, the last cap for all later ones; None if there is one bucket only.
+
+        A parameter has `gradient_bytes` of gradient. The `num_copies` replicas add gradients, or shard them.
         """
         return bucket_caps(self.buckets, gradient_bytes, num_copies, sharding is not None)
 
@@ -56,87 +106,74 @@ class Strategy(Spec):
         return self.buckets == "tensor"
 
     @property
-    def holds_parents_up(self) -> bool:
-        """Whether a GPU that adds others' gradients cannot go backward before theirs are there."""
-        return False
-
-    @property
-    def sends_shared_twice(self) -> bool:
-        """Whether the gradient of a matrix that two layers share travels with those of both."""
-        return False
-
-    def allows(self, shortcut: Shortcut) -> bool:
-        """Return whether a shortcut is proved for this very class: a subclass has to list it again."""
-        return shortcut in type(self).__dict__.get("proved_shortcuts", ())
-
-    @property
-    def round_length(self) -> int:
-        """How many iterations of a worker make a round, in which each of them may be different."""
-        return 1
-
-    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
-        """Return whom a worker waits for in the long run, of so many on so many hosts: here nobody but itself."""
-        return Awaited(1, 1)
-
-    @property
     def overlaps_backward(self) -> bool:
         """Whether gradients are exchanged while backward still runs."""
         return self.overlap
 
     @property
     def updates_on_gpu(self) -> bool:
-        """Whether every worker runs the optimizer itself; otherwise what comes back to it is parameters."""
+        """Whether every worker runs the optimizer. If not, servers do, and send parameters back."""
         return True
 
     @property
     def sends_alone(self) -> bool:
-        """Whether a worker sends anything where there is no other."""
+        """Whether a single worker sends anything, for example to a server."""
         return True
-
-    def copies_made(self, is_whole: bool) -> Copies:
-        """Return how often gradients are copied to travel, where each GPU has those of the `whole` model, or not."""
-        return Copies()
-
-    def gathering_mistakes(self, compression: str) -> list[Mistake]:
-        """Return what is wrong with it for a compression whose gradients cannot be added on their way."""
-        return []
-
-    def sharding_mistakes(self, sharding: str) -> list[Mistake]:
-        """Return what is wrong with it for copies of a model that share out what the optimizer keeps, or more."""
-        return []
-
-    def mistakes(self, num_workers: int) -> list[Mistake]:
-        """Return what is wrong with it for so many workers; keys are as seen from the strategy."""
-        return []
-
-    def placed_mistakes(self, topology: Topology, gpus: np.ndarray, transport: str) -> list[Mistake]:
-        """Return what is wrong with it on these GPUs [num_ranks] of a cluster and with a message library.
-
-        Keys are as seen from the strategy.
-        """
-        return []
 
     @property
     def has_processes(self) -> bool:
-        """Whether workers and servers may be processes whose threads carry so much."""
+        """Whether the strategy runs on a transport whose processes receive by one thread at a limited rate."""
         return False
 
+    @property
+    def blocks_parents(self) -> bool:
+        """Whether a parent in a tree starts backward only after its children have copied their gradients to it."""
+        return False
+
+    @property
+    def sends_shared_twice(self) -> bool:
+        """Whether the gradient of a matrix that two layers share travels with the gradients of both layers."""
+        return False
+
+    def gradient_copies(self, is_whole: bool) -> Copies:
+        """Return how often gradients are copied to be sent. `is_whole` says that each GPU has the whole model."""
+        return Copies()
+
+    @property
+    def round_length(self) -> int:
+        """Number of iterations after which a worker repeats itself, for example from one averaging to the next."""
+        return 1
+
+    def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
+        """Return for how many workers, itself included, a worker waits: the fastest k of n. By default for no other.
+
+        GPUs of one kind differ in speed; the expected speed of the job follows from this number.
+        """
+        return Awaited(1, 1)
+
+    def mistakes(self, num_workers: int) -> list[Mistake]:
+        """Return what is wrong with the strategy for this number of workers; keys are relative to `strategy`."""
+        return []
+
+    def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        """Return what is wrong with it for a compression whose gradients have to be gathered, and cannot be added."""
+        return []
+
+    def sharding_mistakes(self, sharding: str) -> list[Mistake]:
+        """Return what is wrong with it where replicas shard optimizer state, and perhaps gradients and weights."""
+        return []
+
+    def placed_mistakes(self, topology: Topology, gpus: np.ndarray, transport: str) -> list[Mistake]:
+        """Return what is wrong with it on these GPUs [num_ranks] and with this transport.
+
+        Keys are relative to `strategy`.
+        """
+        return []
+
     def warnings(self) -> tuple[str, ...]:
-        """Return what the user wrote here and what changes nothing."""
+        """Return a message for each option that is set and has no effect."""
         return ()
 
     def facts(self, num_workers: int) -> dict[str, float]:
-        """Return figures of the strategy itself, which need no simulation."""
+        """Return figures of the strategy that need no simulation, for the result file."""
         return {}
-
-    def start_places(self, jobs: Sequence[Job], tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Put the workers of all `jobs` on the clock, one job for each place of a copy of the model; as `start`.
-
-        Rank r of each job is part of copy r. Here the ranks of a place meet by themselves.
-        """
-        over = [self.start(jobs[0], tell), *(self.start(each) for each in jobs[1:])]
-        return jobs[0].env.all_of(over)
-
-    @abstractmethod
-    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
-        """Put the workers of a job on the clock; return an event that fires when what counts is done."""

@@ -1,4 +1,4 @@
-"""When a server updates its share of the model, and when a worker may read it."""
+"""When a server updates its shards of the model, and when a worker may pull them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import simpy
 
 @dataclass(eq=False, slots=True)
 class Gradient:
-    """The gradient of one worker's iteration on its way to the servers, in parts: one for each bucket and server.
+    """The gradient of one iteration of a worker, sent in parts: one for each bucket and server.
 
-    `version_read` is the version of the whole model that it was computed on. `is_taken` says whether it will be
-    applied or is too late, once that has been decided, for all parts together.
+    `version_read` is the version of the whole model on which it was computed. `is_accepted` says whether it is applied
+    or dropped, as soon as that is decided, for all parts together.
     """
 
     rank: int
     iteration: int
     parts_left: int
     version_read: int
-    is_taken: bool | None = None
+    is_accepted: bool | None = None
 
 
 @dataclass(eq=False, slots=True)
-class Part:
-    """What a gradient brings to one shard, and when it set off."""
+class GradientPart:
+    """The part of a gradient that goes to one shard, and the time at which its push began."""
 
     gradient: Gradient
     enter_s: float
@@ -35,51 +35,55 @@ class Part:
 class Shard:
     """A server's share of a bucket.
 
-    `reached` is how far it has come, in what workers wait for: its updates, or clocks. `read` [num_ranks] is how far
-    it had when each worker read it last, `num_applied` [num_ranks] how many gradients of each worker it has taken.
-    `pending` wait for their update; `readers` for what is reached. `last_part` is the one that set off last of those
-    in the latest update.
+    `progress` is what workers wait for: the number of its updates, or a number of clocks. `pulled` [num_ranks] is the
+    progress at which each worker last pulled it, `num_applied` [num_ranks] how many gradients of each worker it has
+    applied. The parts in `pending` wait for their update, the `waiting_pulls` for the progress that each needs.
+    `last_part` is the part of the latest update whose push began last.
     """
 
     server: int
     bucket: int
     num_bytes: float
-    read: list[int]
+    pulled: list[int]
     num_applied: list[int]
-    reached: int = 0
-    pending: list[Part] = field(default_factory=list)
-    readers: list[tuple[int, simpy.Event]] = field(default_factory=list)
-    last_part: Part | None = None
+    progress: int = 0
+    pending: list[GradientPart] = field(default_factory=list)
+    waiting_pulls: list[tuple[int, simpy.Event]] = field(default_factory=list)
+    last_part: GradientPart | None = None
 
 
 class UpdateRule:
-    """An update takes `gradients_per_update` gradients, whoever's they are; workers read whatever is there."""
+    """An update takes the next `gradients_per_update` gradients of any workers; workers pull without waiting.
+
+    Subclasses override which gradients are accepted (`accepts`), and what a worker waits for before it pulls: the
+    `progress` of a shard has to be at least the `needed_progress` of the gradient that the worker has pushed.
+    """
 
     def __init__(self, gradients_per_update: int = 1):
         self.gradients_per_update = gradients_per_update
 
     @property
     def waits_for_updates(self) -> bool:
-        """Whether workers wait for every update, so that updates come one after the other and not in bursts."""
+        """Whether workers wait for every update, so that updates come one by one and not in bursts."""
         return False
 
     @property
-    def is_simple(self) -> bool:
-        """Whether this is the rule that the compiled kernels implement: a subclass is another rule."""
+    def has_kernels(self) -> bool:
+        """Whether the compiled kernels implement this rule; they implement no subclass."""
         return type(self) is UpdateRule
 
-    def version_read(self, model: int, shards: Iterable[int]) -> int:
-        """Return the version that a worker computes on: it last read the `model` so, and the `shards` as they are."""
-        return model
+    def version_read(self, model_version: int, shard_versions: Iterable[int]) -> int:
+        """Return the version on which a worker computes, from the versions of model and shards at its last pull."""
+        return model_version
 
-    def takes(self, gradient: Gradient) -> bool:
-        """Say whether a gradient will be applied, or is too late; its first part to have its turn decides."""
+    def accepts(self, gradient: Gradient) -> bool:
+        """Return whether a gradient is applied, not dropped; the first part that is served decides it for all."""
         return True
 
-    def reached(self, shard: Shard) -> int:
-        """Return how far a shard has come whose pending parts have just been applied."""
-        return shard.reached + 1
+    def progress(self, shard: Shard) -> int:
+        """Return the new progress of a shard whose pending parts have just been applied."""
+        return shard.progress + 1
 
-    def to_read(self, gradient: Gradient) -> int:
-        """Return how far a shard must have come before the worker of a gradient reads it again."""
+    def needed_progress(self, gradient: Gradient) -> int:
+        """Return the progress that a shard needs before the worker that pushed this gradient may pull it."""
         return 0

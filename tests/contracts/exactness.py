@@ -1,4 +1,4 @@
-"""What all contracts compare: the default result of a scenario with its exact result."""
+"""The comparison of all contract tests: the default result of a scenario with its exact result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPARED = (
 
 
 def differences(left: Any, right: Any, where: str = "") -> Iterator[str]:
-    """Yield every place in which two documents have other numbers."""
+    """Yield every place in which two documents differ."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in left.keys() | right.keys():
             yield from differences(left.get(key), right.get(key), f"{where}.{key}")
@@ -35,7 +35,7 @@ def differences(left: Any, right: Any, where: str = "") -> Iterator[str]:
 
 
 def check_exact(scenario: dict[str, Any], may_be_refused: bool = False) -> None:
-    """Compare the default run of a scenario with its exact run; skip one that is refused, where it may be."""
+    """Compare the default run of a scenario with its exact run; with `may_be_refused`, skip a refused one."""
     try:
         (point,) = load_scenario(scenario).points()
         quick = forecast(point.point, point.axes).run.to_dict()

@@ -1,4 +1,4 @@
-"""The contract of every straggler: shortcuts change nothing beside it, and it makes no synchronous run quicker."""
+"""The contract of every straggler: shortcuts change no result, and no synchronous run gets faster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "pauses": {"every": "0.5 s", "lasts": "0.1 s"},
     "slow-periods": {"every": "1 s", "lasts": "0.3 s", "factor": 2},
 }
-"""What a kind needs beside `cv`, which every distribution takes."""
+"""Options of kinds that need others than `cv`, which every distribution has."""
 
 STRATEGIES = ({"kind": "all-reduce"}, {"kind": "server"}, {"kind": "async"}, {"kind": "backup"})
 
@@ -41,7 +41,7 @@ def scenario(straggler: dict[str, Any] | None, strategy: dict[str, Any]) -> dict
 
 @pytest.fixture
 def straggler(kind: str, tmp_path: Path) -> dict[str, Any]:
-    """Return a straggler of a kind; a trace reads iterations that somebody measured."""
+    """Return a straggler of a kind; a trace reads measured iterations from a file."""
     if kind == "trace":
         path = tmp_path / "measured.csv"
         path.write_text("seconds\n0.10\n0.14\n0.11\n0.10\n0.12\n")
@@ -56,8 +56,8 @@ def test_default_equals_exact(kind: str, straggler: dict[str, Any], strategy: di
 
 
 @pytest.mark.parametrize("kind", STRAGGLERS)
-def test_a_straggler_makes_a_synchronous_run_no_quicker(kind: str, straggler: dict[str, Any]) -> None:
-    """Distributions have mean 1, so that the slowest of all ranks takes longer than without them."""
+def test_a_straggler_makes_a_synchronous_run_no_faster(kind: str, straggler: dict[str, Any]) -> None:
+    """Distributions have mean 1, so the slowest of all ranks takes longer than without them."""
     strategy = {"kind": "all-reduce", "algorithm": "ring"}
     slow = clustersim.simulate(scenario(straggler, strategy)).iteration_s
     assert slow >= clustersim.simulate(scenario(None, strategy)).iteration_s * (1 - 1e-9)
@@ -66,7 +66,7 @@ def test_a_straggler_makes_a_synchronous_run_no_quicker(kind: str, straggler: di
 @pytest.mark.parametrize("strategy", ["all-reduce", "server", "local", "gossip", "delayed", "data-parallel"])
 @pytest.mark.parametrize("factor", [1.000001, 1.001])
 def test_a_constant_straggler_hardly_above_1_makes_a_run_hardly_slower(strategy: str, factor: float) -> None:
-    """It once switched the differences between GPUs off, and made runs up to 1.6 % quicker."""
+    """Such a straggler once disabled the differences between GPUs, and made runs up to 1.6 % faster."""
     asked = scenario(None, {"kind": strategy})
     host = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4}
     asked["topology"] = asked["topology"] | {"host": host}

@@ -1,6 +1,6 @@
-"""The contract of every strategy: the default result equals the exact one, in whatever situation it runs.
+"""The contract of every strategy: the default result equals the exact one, in any situation.
 
-A new member of `STRATEGIES` meets all of this as soon as it is registered. A shortcut that does not hold for it shows
+These tests run for a new member of `STRATEGIES` as soon as it is registered. A shortcut that does not hold for it shows
 here as a difference between the default run and `exact=True`, which simulates every event.
 """
 
@@ -37,20 +37,20 @@ SITUATIONS: dict[str, dict[str, Any]] = {
         "stragglers": [{"kind": "constant", "factor": 1.2, "of": [2]}],
     },
     "compression": {"compression": "fp16"},
-    "by way of host memory": {"transport": "mpi"},
+    "staged in host memory": {"transport": "mpi"},
     "no overlap": {"strategy": {"overlap": False}},
     "layer by layer": {"strategy": {"buckets": "layer"}},
 }
 
 
 def required(kind: str) -> dict[str, Any]:
-    """Return a value for each option that a strategy must be given."""
+    """Return a value for each required option of a strategy."""
     fields = STRATEGIES[kind].model_fields
     return {name: 2 for name, field in fields.items() if field.is_required() and name != "kind"}
 
 
 def scenario(kind: str, situation: dict[str, Any]) -> dict[str, Any]:
-    """Return a small training with a strategy in a situation; both may say something of topology and strategy."""
+    """Return a small training with a strategy in a situation, which may change keys of topology and strategy."""
     host = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4 if kind == "data-parallel" else 2}
     base: dict[str, Any] = {
         "model": "alexnet",
@@ -78,6 +78,6 @@ def test_default_equals_exact(kind: str, situation: str) -> None:
 
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_a_strategy_runs_alone_and_beside_stragglers(kind: str) -> None:
-    """So that a member cannot pass the test above by being refused everywhere."""
+    """A member cannot pass the test above by being refused everywhere."""
     for situation in ("alone", "one constant straggler", "jitter"):
         assert clustersim.simulate(scenario(kind, SITUATIONS[situation])).iteration_s > 0

@@ -1,4 +1,4 @@
-"""The contract of every topology: routes hang together, and shortcuts change nothing on it."""
+"""The contract of every topology: routes are connected, and shortcuts change no result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def a_topology(kind: str) -> dict[str, Any]:
-    """Return a small cluster of a kind; one from outside is built of hosts and links, if it takes those."""
+    """Return a small cluster of a kind; for a kind of another package, try the keys of a star."""
     return {"kind": kind, **OPTIONS.get(kind, {"num_hosts": 6, "host": HOST, **CABLES})}
 
 

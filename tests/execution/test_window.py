@@ -16,7 +16,7 @@ from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.softsync import Softsync
 from tests.strategies.jobs import INSTANT, play, result
-from tests.strategies.test_laws import OUT_OF_STEP, WHOLE, jitter
+from tests.strategies.test_laws import ASYNCHRONOUS, WHOLE, jitter
 
 CYCLE_S = 6.0
 
@@ -26,7 +26,7 @@ def true_cycle_s(slowdown: np.ndarray) -> float:
     return CYCLE_S * len(slowdown) / float((1 / slowdown.mean(axis=1)).sum())
 
 
-@pytest.mark.parametrize("strategy", OUT_OF_STEP, ids=lambda strategy: f"{strategy.kind}-{strategy.buckets}")
+@pytest.mark.parametrize("strategy", ASYNCHRONOUS, ids=lambda strategy: f"{strategy.kind}-{strategy.buckets}")
 @pytest.mark.parametrize("num_updates", [1, 10, 33])
 def test_as_many_updates_count_as_were_asked_for(strategy, num_updates):
     outcome = result(strategy, 6, num_updates, slowdown=jitter(6))
@@ -112,6 +112,6 @@ def test_workers_that_wait_for_one_that_is_cut_off_wait_for_it_until_the_run_end
 @pytest.mark.parametrize(
     "strategy", [Async(), Softsync(), Backup(backups=1), BoundedStaleness(bound=1), Hierarchical()]
 )
-def test_a_model_of_which_nothing_is_pushed_is_refused_and_not_simulated_for_ever(strategy):
-    with pytest.raises(InputError, match=r"the model has no parameters, so that no gradient is pushed"):
+def test_a_model_of_which_nothing_is_pushed_is_refused_and_not_played_for_ever(strategy):
+    with pytest.raises(InputError, match=r"the model has no parameters, so no gradient is pushed"):
         play(strategy, 3, layers=[(1.0, 2.0, 0.0)])

@@ -47,7 +47,7 @@ def test_one_gpu_is_held_up_by_nobody_and_told_so() -> None:
 
 @pytest.mark.parametrize("other", [{"algorithm": "ring"}, {"overlap": True}, {"buckets": "layer"}])
 def test_it_is_of_a_tree_behind_backward(other: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="copies in the default stream hold up the parents of a tree"):
+    with pytest.raises(InputError, match="copies in the default stream delay the parents of a tree"):
         load_scenario(scenario("default", strategy=TREE | {"stream": "default"} | other))
 
 

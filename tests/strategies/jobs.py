@@ -38,9 +38,9 @@ def play(
     exact: bool = False,
     **cluster: Any,
 ) -> Job:
-    """Run a job of so many ranks; return it. `layers` are forward and backward seconds and gradient bytes.
+    """Run a job of `num_ranks` ranks; return it. `layers` are forward and backward seconds and gradient bytes.
 
-    `slowdown` [num_ranks, any number] comes again and again.
+    `slowdown` [num_ranks, any number] is repeated.
     """
     env = simpy.Environment()
     topology = star(cluster.pop("num_hosts", num_ranks), **cluster)
@@ -55,9 +55,6 @@ def play(
         strategy.overlap,
     )
     library = load_transport(transport)
-
-    def slower(rank: int, iteration: int) -> float:
-        return 1.0 if slowdown is None else float(slowdown[rank][iteration % len(slowdown[rank])])
 
     job = Job(
         env=env,
@@ -77,5 +74,5 @@ def play(
 
 
 def result(strategy: Strategy, num_ranks: int, num_iterations: int, **options: Any) -> Outcome:
-    """Run a job of so many ranks; return what counts of it."""
+    """Run a job of `num_ranks` ranks; return the outcome of its measured part."""
     return outcome_of(play(strategy, num_ranks, num_iterations=num_iterations, **options))

@@ -1,4 +1,4 @@
-"""Delayed all-reduce: the last gradient travels while the next one is computed, and is one version old."""
+"""Delayed all-reduce: the previous gradient is sent while the next one is computed, and is one version old."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import clustersim
 
 
 def scenario(link: str, **strategy: Any) -> dict[str, Any]:
-    """Return a training of four workers whose times do not vary; the link decides what hides."""
+    """Return a training of four workers without jitter; the link decides how much communication is hidden."""
     return {
         "model": "resnet50",
         "num_gpus": 4,
@@ -32,12 +32,12 @@ def test_every_gradient_is_one_version_old() -> None:
 def test_an_iteration_is_compute_where_all_communication_hides_behind_it() -> None:
     run = clustersim.simulate(scenario("400 Gbit/s"))
     assert run.breakdown_s["communication_exposed"] == pytest.approx(0.0, abs=1e-12)
-    beside = run.breakdown_s["compute"] + run.breakdown_s["slowed"]  # the ring holds multiprocessors meanwhile
-    assert run.iteration_s == pytest.approx(beside, rel=1e-9)
+    compute_s = run.breakdown_s["compute"] + run.breakdown_s["slowed"]  # the ring occupies SMs meanwhile
+    assert run.iteration_s == pytest.approx(compute_s, rel=1e-9)
 
 
 def test_an_iteration_is_the_ring_and_the_update_where_the_link_is_slow() -> None:
-    """All buckets set off at once and one after the other, so that a whole ring takes the gradients' bytes."""
+    """Buckets are sent one after another without gaps, so the ring takes as long as for all bytes at once."""
     run = clustersim.simulate(scenario("0.5 Gbit/s", buckets="whole"))
     ring_s = 2 * 3 / 4 * 25_557_032 * 4 / 62.5e6
     assert run.iteration_s > ring_s

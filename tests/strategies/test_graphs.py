@@ -1,4 +1,4 @@
-"""Gossip graphs, their weights, and what averaging with them comes to."""
+"""Gossip graphs, their mixing matrices, and the effect of averaging with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_weights_are_symmetric_and_average(graph, num_workers):
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_copies_come_to_agree_as_fast_as_the_spectral_gap_says(graph):
+def test_replicas_converge_as_fast_as_the_spectral_gap_says(graph):
     weights = matrix(graph, 12)
     copies = np.random.default_rng(0).random(12)
     apart = []
@@ -46,7 +46,7 @@ def test_on_a_complete_graph_one_step_is_the_average_of_all(num_workers):
 
 
 def test_the_spectral_gap_of_a_ring_is_known():
-    """Weights of 1/3 on a circle have the eigenvalues (1 + 2 cos(2 pi k / n)) / 3."""
+    """Weights of 1/3 on a ring have the eigenvalues (1 + 2 cos(2 pi k / n)) / 3."""
     assert spectral_gap(matrix("ring", 10)) == pytest.approx(1 - (1 + 2 * np.cos(2 * np.pi / 10)) / 3)
 
 
@@ -64,12 +64,12 @@ def test_a_graph_has_the_degrees_it_is_named_for(graph, num_workers, degrees, fu
 @pytest.mark.parametrize(
     ("num_workers", "edges", "words"),
     [
-        (4, [(0, 1), (2, 3)], "there is no way from worker 0 to worker 2"),
-        (3, [(0, 1), (1, 3)], "an edge leads to worker 3, and there are 3"),
-        (2, [], "there is no way from worker 0 to worker 1"),
+        (4, [(0, 1), (2, 3)], "no path leads from worker 0 to worker 2"),
+        (3, [(0, 1), (1, 3)], "an edge leads to worker 3, but there are 3"),
+        (2, [], "no path leads from worker 0 to worker 1"),
     ],
 )
-def test_a_graph_that_leaves_somebody_out_is_refused(num_workers, edges, words):
+def test_a_graph_that_is_not_connected_is_refused(num_workers, edges, words):
     with pytest.raises(InputError, match=words):
         neighbours(num_workers, edges)
 
@@ -80,6 +80,6 @@ def test_a_degree_that_no_graph_has_is_refused(num_workers, degree):
         GRAPHS["random-regular"](num_workers, degree)
 
 
-def test_neighbours_in_pairs_only_never_agree():
+def test_a_graph_of_separate_pairs_is_refused():
     with pytest.raises(InputError, match="give a larger degree"):
         GRAPHS["random-regular"](4, 1)

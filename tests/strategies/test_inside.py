@@ -1,4 +1,4 @@
-"""Workers on the network's own clock do at every moment what workers on SimPy's do."""
+"""Workers on the clock of the network have the same times as workers on the clock of SimPy."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ TRANSPORTS = ["ideal", "nccl", "mpi"]
 
 
 def assert_same(one: Job, other: Job) -> None:
-    """Compare all that is noted and what links have carried; of equal times, order counts as well.
+    """Compare all times and the bytes on links, and the order of simultaneous updates.
 
-    Of the last instant, more may have been noted by one than by the other.
+    Times at the very end are left out, because one of the jobs may have noted more of them.
     """
     assert one.updates.version_read == other.updates.version_read
     assert one.updates.worker == other.updates.worker
@@ -76,7 +76,7 @@ def test_workers_on_the_inner_clock_make_the_same_updates_at_the_same_times(stra
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_so_do_workers_that_are_all_alike_and_do_everything_at_the_same_time(strategy, transport):
+def test_so_do_equal_workers_that_do_everything_at_the_same_time(strategy, transport):
     assert_same(*both(strategy, 4, None, transport))
 
 
@@ -87,7 +87,7 @@ def test_an_exact_run_has_its_workers_on_simpys_clock_and_another_has_not():
     assert next(inside.env._eid) < 10 < next(outside.env._eid)
 
 
-def told(exact: bool, **changes) -> tuple[str, ...]:
+def shortcuts(exact: bool, **changes) -> tuple[str, ...]:
     scenario = {
         "name": "inside",
         "model": "squeezenet-1.0",
@@ -100,15 +100,15 @@ def told(exact: bool, **changes) -> tuple[str, ...]:
     return clustersim.sweep(scenario | changes, exact=exact).shortcuts
 
 
-def test_a_result_says_whose_clock_its_workers_were_on():
-    assert ON_NETWORK_CLOCK in told(exact=False)
-    assert told(exact=True) == ()
-    assert ON_NETWORK_CLOCK not in told(exact=False, input={"decode": "100 samples/s"})
+def test_a_result_lists_the_clock_of_its_workers_as_a_shortcut():
+    assert ON_NETWORK_CLOCK in shortcuts(exact=False)
+    assert shortcuts(exact=True) == ()
+    assert ON_NETWORK_CLOCK not in shortcuts(exact=False, input={"decode": "100 samples/s"})
 
 
 @pytest.mark.parametrize("strategy", ["async-around", "backup"])
-def test_the_compiled_side_keeps_the_inner_clock_as_well(strategy, monkeypatch):
-    slowdown = np.random.default_rng(2).lognormal(0, 0.2, (5, 31))  # in which order one is told of equal times is open
+def test_the_compiled_engine_has_the_inner_clock_as_well(strategy, monkeypatch):
+    slowdown = np.random.default_rng(2).lognormal(0, 0.2, (5, 31))  # the order of simultaneous events is not defined
     options = {"slowdown": slowdown, "layers": LAYERS, "num_iterations": 40, "num_hosts": 7}
     inside = play(STRATEGIES[strategy], 5, **options)
     made = Network.__init__

@@ -1,4 +1,4 @@
-"""A job that kernels play is, to the bit, the job that processes play."""
+"""A job in compiled kernels has, to the bit, the times of the job as processes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ HOSTS = {
 }
 
 
-def of_both(monkeypatch: pytest.MonkeyPatch, strategy: str, num_ranks: int, **options) -> tuple[Job, Job]:
+def run_both(monkeypatch: pytest.MonkeyPatch, strategy: str, num_ranks: int, **options) -> tuple[Job, Job]:
     jobs = []
-    for most_plain in (0, 1_000_000):
-        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", most_plain)
+    for max_messages in (0, 1_000_000):
+        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", max_messages)
         options["num_hosts"] = num_ranks + 2
         jobs.append(play(STRATEGIES[strategy], num_ranks, layers=LAYERS, **dict(options)))
     return jobs[0], jobs[1]
@@ -66,34 +66,34 @@ def assert_same(one: Job, other: Job) -> None:
     transport=st.sampled_from(["ideal", "nccl", "mpi"]),
 )
 @settings(max_examples=3, deadline=None)
-def test_kernels_note_down_what_processes_do(strategy, hosts, seed, num_ranks, transport):
+def test_kernels_and_processes_note_the_same_times(strategy, hosts, seed, num_ranks, transport):
     slowdown = np.random.default_rng(seed).lognormal(0, 0.2, (num_ranks, 31))
     with pytest.MonkeyPatch.context() as patch:
         options = {"slowdown": slowdown, "num_iterations": 8 * num_ranks, "transport": transport}
-        assert_same(*of_both(patch, strategy, num_ranks, **options, **HOSTS[hosts]))
+        assert_same(*run_both(patch, strategy, num_ranks, **options, **HOSTS[hosts]))
 
 
 @pytest.mark.parametrize("is_alike", [True, False])
-def test_workers_that_are_alike_are_left_to_the_processes(is_alike, monkeypatch):
-    used, play_rounds = [], KernelJob.play
+def test_equal_workers_do_not_run_in_kernels(is_alike, monkeypatch):
+    used, run = [], KernelJob.run
     monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", 0)
-    monkeypatch.setattr(KernelJob, "play", lambda rounds, tell: used.append(rounds) or play_rounds(rounds, tell))
+    monkeypatch.setattr(KernelJob, "run", lambda job, on_progress: used.append(job) or run(job, on_progress))
     play(STRATEGIES["async"], 3, None if is_alike else [[1.0], [1.1], [1.2]], layers=LAYERS, num_hosts=5)
     assert len(used) == (0 if is_alike else 1)
 
 
 @pytest.mark.parametrize("hosts", HOSTS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_kernels_decide_ties_as_the_plain_side_does(strategy, hosts, monkeypatch):
-    """Workers that are alike, which are not left to kernels, do all things at the same times."""
+def test_kernels_order_simultaneous_events_as_processes_do(strategy, hosts, monkeypatch):
+    """Equal workers, which do not run in kernels by default, do everything at the same times."""
     monkeypatch.setattr(Job, "can_use_kernels", True)
-    assert_same(*of_both(monkeypatch, strategy, 12, num_iterations=60, transport="nccl", **HOSTS[hosts]))
+    assert_same(*run_both(monkeypatch, strategy, 12, num_iterations=60, transport="nccl", **HOSTS[hosts]))
 
 
 def test_room_is_made_for_more_iterations_and_gradients_than_were_expected(monkeypatch):
-    """A slow worker is waited for when the window has closed; meanwhile the others make more gradients than count."""
+    """After the window closes the job waits for a slow worker, while the others push gradients that do not count."""
     slowdown = np.array([[20.0], [1.0], [1.1]])
-    one, other = of_both(monkeypatch, "async-whole", 3, slowdown=slowdown, num_iterations=200)
+    one, other = run_both(monkeypatch, "async-whole", 3, slowdown=slowdown, num_iterations=200)
     assert one.times.num_begun > 64
     assert len(one.updates) > one.window.last_row + 6
     assert_same(one, other)
@@ -117,10 +117,10 @@ STRAGGLERS = {
 
 
 @pytest.mark.parametrize("stragglers", STRAGGLERS)
-def test_a_result_does_not_say_who_played_it(stragglers, monkeypatch):
+def test_a_result_is_the_same_from_kernels_and_processes(stragglers, monkeypatch):
     results = []
-    for most_plain in (0, 1_000_000):
-        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", most_plain)
+    for max_messages in (0, 1_000_000):
+        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", max_messages)
         results.append(clustersim.sweep(SCENARIO | {"stragglers": STRAGGLERS[stragglers]}).to_dict())
     assert results[0] == results[1]
 
@@ -138,7 +138,7 @@ print("numba" in sys.modules)
 
 @pytest.mark.parametrize(("num_updates", "is_loaded"), [(100, False), (33_400, True)])
 def test_only_a_job_of_many_messages_loads_a_compiler(num_updates, is_loaded):
-    """A gradient of one bucket is pushed, applied and pulled: 100,000 messages are 33,333 of them."""
+    """A gradient of one bucket is pushed, applied and pulled, so 33,333 gradients are 100,000 messages."""
     done = subprocess.run(
         [sys.executable, "-c", RUNS.format(num_updates=num_updates, scenario=SCENARIO)],
         cwd=Path(clustersim.__file__).parent.parent,

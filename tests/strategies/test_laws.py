@@ -1,4 +1,4 @@
-"""What must hold of every way of meeting, whatever the draws: staleness, bounds, and what equals what."""
+"""Properties of strategies for any random draws: staleness, bounds, and strategies that must agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.strategies.jobs import HOP, INSTANT, MB, RATE, play, result
 WHOLE = {"buckets": "whole", "overlap": False}
 APART = Servers(num=1, on="own-hosts")
 LAYER = [(1.0, 2.0, 8 * MB)]
-OUT_OF_STEP = [
+ASYNCHRONOUS = [
     Async(**WHOLE),
     Async(buckets="layer"),
     Async(staleness_aware_rate=True, servers=Servers(num=3)),
@@ -75,21 +75,21 @@ def test_bounded_staleness_never_exceeds_its_bound(bound, knobs, seed):
     applied_s = [[row.time_s for row in job.updates.rows() if row.worker == worker] for worker in range(5)]
     for iteration in range(bound + 1, job.times.num_begun):
         begun = job.times.begin_s[:, iteration]
-        clock = iteration - bound  # of the slowest, at least
+        clock = iteration - bound  # of the slowest worker, at least
         assert all(len(times) >= clock for times in applied_s)
         assert np.nanmin(begun) >= max(times[clock - 1] for times in applied_s)
     clocks = np.zeros(5, dtype=int)
     for worker in job.updates.worker:
         clocks[worker] += 1
-        assert clocks.max() - clocks.min() <= bound + 1  # one more that is under way
+        assert clocks.max() - clocks.min() <= bound + 1  # and one gradient in transit
 
 
-def test_a_slow_worker_makes_the_bound_be_reached_and_the_others_wait_for_it():
+def test_the_others_wait_for_a_slow_worker_at_the_bound():
     slowdown = np.ones((4, 1))
     slowdown[2] = 5.0
     outcome = result(BoundedStaleness(bound=2, **WHOLE), 4, 80, slowdown=slowdown, **INSTANT)
     own = np.flatnonzero(np.asarray(outcome.updates.worker) == 2)
-    assert set(np.diff(own).tolist()) == {4}  # one of everybody's in each of its iterations
+    assert set(np.diff(own).tolist()) == {4}  # one gradient of each worker in each of its iterations
     waiting = [part["waiting"] for part in outcome.worker_parts()]
     assert waiting[2] == 0
     assert waiting[0] == pytest.approx(24, rel=0.05)  # of each 30 s of the slow one it computes 6
@@ -118,10 +118,10 @@ def test_no_backup_worker_is_the_synchronous_server(num_ranks, knobs, num_server
 
 
 class TakesAll(Backup):
-    """Backup workers' own way of playing, without any."""
+    """The processes of `backup`, without backup workers."""
 
-    def start(self, job: Job, tell: OnProgress = lambda share: None) -> simpy.Event:
-        return ServerStrategy.start(self, job, tell)
+    def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
+        return ServerStrategy.start(self, job, on_progress)
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 6])
@@ -152,7 +152,10 @@ def test_an_update_takes_the_first_gradients_and_drops_the_late_ones():
     slowdown[3] = 2.5
     outcome = result(Backup(backups=1, **WHOLE), 5, 20, slowdown=slowdown, **INSTANT)
     assert outcome.update_s == pytest.approx(6.0, rel=1e-6)
-    assert outcome.gradients == (20 * 4, 20 * 6.0 // 15.0)  # the slow one takes 15 s for what is dropped
+    assert outcome.gradients == (
+        20 * 4,
+        20 * 6.0 // 15.0,
+    )  # the slow worker takes 15 s for each dropped gradient
     dropped = {row.worker for row in outcome.updates.rows() if not row.accepted}
     assert dropped == {3}
     assert outcome.applied_share == 80 / 88
@@ -184,7 +187,7 @@ def test_softsync_of_as_many_as_there_are_workers_is_asynchronous():
 
 @given(seed=st.integers(0, 1000), num_ranks=st.integers(1, 8))
 @settings(max_examples=8, deadline=None)
-def test_over_an_instant_network_nobody_waits_so_asynchronous_is_at_least_as_quick(seed, num_ranks):
+def test_over_an_instant_network_asynchronous_is_at_least_as_fast(seed, num_ranks):
     slowdown = jitter(num_ranks, seed)
     options = {"slowdown": slowdown, "num_iterations": 10, "update_s": 0.0, **INSTANT}
     free, step = play(Async(**WHOLE), num_ranks, **options), play(Server(**WHOLE), num_ranks, **options)
@@ -220,7 +223,7 @@ def test_a_host_with_one_gpu_makes_hierarchical_asynchronous():
     assert hosts.staleness.tolist() == free.staleness.tolist()
 
 
-def test_inside_a_host_hierarchical_waits_for_the_slowest_and_between_hosts_for_nobody():
+def test_hierarchical_waits_for_the_slowest_inside_a_host_but_not_between_hosts():
     host = {"template": "single-socket", "gpu": "k80", "num_gpus": 4}
     slowdown = np.ones((8, 1))
     slowdown[6] = 3.0
@@ -261,9 +264,9 @@ def test_asynchronous_gossip_goes_on_beside_a_slow_worker():
     assert cycles[2] == pytest.approx(14.0, rel=1e-2)
 
 
-@pytest.mark.parametrize("strategy", OUT_OF_STEP, ids=lambda strategy: f"{strategy.kind}-{strategy.buckets}")
+@pytest.mark.parametrize("strategy", ASYNCHRONOUS, ids=lambda strategy: f"{strategy.kind}-{strategy.buckets}")
 @pytest.mark.parametrize("transport", ["ideal", "mpi"])
-def test_parts_fill_every_iteration_out_of_step_too(strategy, transport):
+def test_parts_fill_every_iteration_of_asynchronous_workers_too(strategy, transport):
     host = {"template": "single-socket", "gpu": "k80", "num_gpus": 2}
     layers = [(0.01, 0.02, 9 * MB)] * 3
     outcome = result(strategy, 6, 12, slowdown=jitter(6), layers=layers, num_hosts=4, host=host, transport=transport)
@@ -274,15 +277,15 @@ def test_parts_fill_every_iteration_out_of_step_too(strategy, transport):
     assert counts.any(axis=1).all()
 
 
-@pytest.mark.parametrize("strategy", OUT_OF_STEP, ids=lambda strategy: f"{strategy.kind}-{strategy.buckets}")
-def test_bad_luck_is_the_same_in_every_run_of_a_seed(strategy):
+@pytest.mark.parametrize("strategy", ASYNCHRONOUS, ids=lambda strategy: f"{strategy.kind}-{strategy.buckets}")
+def test_random_draws_are_the_same_in_every_run_of_a_seed(strategy):
     one, other = (result(strategy, 5, 20, slowdown=jitter(5)) for _ in range(2))
     assert one.updates == other.updates
     assert one.iteration_s == other.iteration_s
 
 
-def test_servers_queue_what_comes_at_once():
-    """Four gradients at one instant: the last one's update waits for those of the three before it."""
+def test_servers_queue_simultaneous_gradients():
+    """Of four gradients that arrive at the same time, each update waits for those before it."""
     host = {"template": "single-socket", "gpu": "k80"}
     job = play(Async(servers=APART, **WHOLE), 4, num_iterations=4, num_hosts=5, host=host, layers=LAYER)
     times = np.diff(np.array(job.updates.time_s[:4]))
@@ -300,7 +303,7 @@ def test_every_strategy_of_the_table_trains_any_number_of_workers(num_workers):
 
 
 def test_backup_workers_have_an_optimum_under_a_heavy_tail_and_are_useless_without():
-    """What Chen et al. (2016) report: a few backups train quickest; where all are alike each one is lost."""
+    """Chen et al. (2016) report that a few backups train fastest; among equal workers each backup is wasted."""
 
     def samples_per_s(backups: int, slowdown: np.ndarray) -> float:
         outcome = result(Backup(backups=backups, **WHOLE), 16, 40, slowdown=slowdown, **INSTANT)

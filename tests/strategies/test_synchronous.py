@@ -1,4 +1,4 @@
-"""Synchronous strategies take compute plus what their exchange takes, and less where backward hides it."""
+"""The iteration time of synchronous strategies: compute plus the exchange, minus the part that backward hides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clustersim.model.tensors import parameter_tensors
 from clustersim.results import parts
 from clustersim.strategies import STRATEGIES, AllReduce, Server, Servers
 from clustersim.strategies.hierarchical import Hierarchical
-from clustersim.strategies.local_sums import parts_of
+from clustersim.strategies.local_sums import push_parts
 from clustersim.strategies.synchronous import Synchronous
 from tests.strategies.jobs import HOP, MB, RATE, play, result, star
 
@@ -52,7 +52,7 @@ def test_buckets_of_one_rank_go_one_after_the_other():
     assert iteration_s(job) == pytest.approx(3.5 + 1e-4 + 3 * one, rel=1e-9)
 
 
-def test_everybody_waits_for_the_slow_rank_and_the_slow_rank_for_nobody():
+def test_all_ranks_wait_for_the_slow_rank_and_the_slow_rank_does_not_wait():
     slowdown = np.ones((4, 2))
     slowdown[2] = 3.0
     job = play(AllReduce(algorithm="ring", overlap=False, buckets="whole"), 4, slowdown)
@@ -78,27 +78,27 @@ def test_servers_share_the_bytes():
 
 
 def test_whole_buckets_go_largest_first_to_the_server_with_the_fewest_bytes():
-    assert Servers(num=3, whole=True).owners([1, 5, 2, 9, 2]) == [2, 1, 2, 0, 2]
-    assert Servers(num=1, whole=True).owners([1, 5]) == [0, 0]
+    assert Servers(num=3, whole=True).server_of_whole_buckets([1, 5, 2, 9, 2]) == [2, 1, 2, 0, 2]
+    assert Servers(num=1, whole=True).server_of_whole_buckets([1, 5]) == [0, 0]
 
 
 @pytest.mark.parametrize(("num", "least", "most"), [(5, 0.07, 0.39), (10, 0.0, 0.39)])
-def test_numbers_of_arrays_say_unevenly_where_mxnet_has_them(num, least, most):
-    """Convolutions with biases and batch norms come in fours, so that few servers have the weights."""
+def test_hashed_arrays_are_spread_unevenly_over_servers(num, least, most):
+    """Convolutions with biases and batch norms have four arrays each, so few servers have the weights."""
     layers = [layer for layer in load_model("inception-bn-28-small").layers if layer.num_parameters]
     names = [f"{layer.name}{end}" for layer in reversed(layers) for end in ("", ", tensor 2")]
     sizes = [4.0 * size for layer in reversed(layers) for size in parameter_tensors(layer)]
-    held = np.zeros(num)
-    for size, servers in zip(sizes, Servers(num=num, whole="hashed").holders(sizes, names), strict=True):
-        held[servers] += size / len(servers)
-    assert held.min() / sum(sizes) == pytest.approx(least, abs=0.01)
-    assert held.max() / sum(sizes) == pytest.approx(most, abs=0.01)
+    assigned = np.zeros(num)
+    for size, servers in zip(sizes, Servers(num=num, whole="hashed").servers_of_buckets(sizes, names), strict=True):
+        assigned[servers] += size / len(servers)
+    assert assigned.min() / sum(sizes) == pytest.approx(least, abs=0.01)
+    assert assigned.max() / sum(sizes) == pytest.approx(most, abs=0.01)
 
 
 @pytest.mark.parametrize("whole", [True, "as-made", "hashed"])
 @pytest.mark.parametrize("kind", [Server, Hierarchical])
-def test_an_array_that_is_on_one_of_two_servers_is_where_one_server_has_it(kind, whole):
-    """One of 2 MB is; `hashed` cuts up one of 4 MB, as if nothing were whole."""
+def test_an_array_on_one_of_two_servers_takes_the_time_of_a_single_server(kind, whole):
+    """This holds for 2 MB. `hashed` splits an array of 4 MB over all servers, as without `whole`."""
     times = {}
     for size in (2 * MB, 4 * MB):
         for num, asked in ((1, False), (2, False), (2, whole)):
@@ -112,11 +112,11 @@ def test_an_array_that_is_on_one_of_two_servers_is_where_one_server_has_it(kind,
 
 
 @pytest.mark.parametrize(("whole", "bytes_of_a_bucket"), [(True, 8 * MB), (False, 4 * MB), ("hashed", 4 * MB)])
-def test_a_server_that_has_a_bucket_whole_takes_all_of_it_over_its_link(whole, bytes_of_a_bucket):
-    """The one bucket is pulled from its server while the other is pushed to the other: three turns of n b / rate."""
+def test_a_whole_bucket_crosses_the_link_of_its_server(whole, bytes_of_a_bucket):
+    """The first bucket is pulled while the second is pushed to the other server: three times n b / rate."""
     strategy = Server(overlap=False, buckets="layer", servers=Servers(num=2, on="own-hosts", whole=whole))
-    turn = 2 * HOP + 4 * bytes_of_a_bucket / RATE
-    assert iteration_s(play(strategy, 4, num_hosts=6)) == pytest.approx(6.0 + 3 * turn, rel=1e-9)
+    transfer_s = 2 * HOP + 4 * bytes_of_a_bucket / RATE
+    assert iteration_s(play(strategy, 4, num_hosts=6)) == pytest.approx(6.0 + 3 * transfer_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("num_ranks", [2, 8, 16])
@@ -144,7 +144,7 @@ def test_a_local_sum_pushes_once_a_host_from_one_gpu_or_from_all():
     assert pushed("scattered") == pytest.approx(pushed(True))
 
 
-def test_a_scattered_sum_spares_each_way_what_one_gpu_gets_of_three_beyond_a_quarter():
+def test_a_scattered_sum_saves_the_bytes_that_one_gpu_gets_beyond_its_quarter():
     host = {"template": "single-socket", "gpu": "k80", "num_gpus": 4, "nic_link": "direct"}
     kinds: tuple[bool | Literal["scattered"], ...] = (True, "scattered")
     one, scattered = (
@@ -158,18 +158,18 @@ def test_a_scattered_sum_spares_each_way_what_one_gpu_gets_of_three_beyond_a_qua
         )
         for kind in kinds
     )
-    out_of_a_slot, from_others = 12e9, 10e9  # what GPUs get through a processor is 5/6 of what a slot carries
+    out_of_a_slot, from_others = 12e9, 10e9  # through a processor GPUs receive 5/6 of the rate of a slot
     one_s, scattered_s = 3 / from_others + 3 / out_of_a_slot, 2 * 3 / 4 / from_others
     assert one - scattered == pytest.approx(16 * MB * (one_s - scattered_s), rel=1e-6)
 
 
 @pytest.mark.parametrize("num_servers", [1, 2, 3])
 @pytest.mark.parametrize("groups", [[[0, 1, 2, 3]], [[0, 1], [2, 3, 4]], [[2], [0, 1]]])
-def test_scattered_parts_are_all_of_a_bucket_for_each_host_and_each_server_gets_its_share(groups, num_servers):
-    pieces = parts_of(groups, num_servers, scattered=True)
+def test_scattered_parts_cover_the_bucket_of_each_host_and_each_server_gets_its_share(groups, num_servers):
+    pieces = push_parts(groups, num_servers, scattered=True)
     for group in groups:
-        of = np.isin(pieces.rank, group)
-        covered = [range(a, a + n) for a, n in zip(pieces.first[of], pieces.num_chunks[of], strict=True)]
+        own = np.isin(pieces.rank, group)
+        covered = [range(a, a + n) for a, n in zip(pieces.first[own], pieces.num_chunks[own], strict=True)]
         assert sorted(chunk for part in covered for chunk in part) == list(range(pieces.granularity))
     push = pieces.to_servers(num_servers, 8.0)
     got = np.bincount(push.dst, push.num_bytes)
@@ -177,7 +177,7 @@ def test_scattered_parts_are_all_of_a_bucket_for_each_host_and_each_server_gets_
     assert (push.chunk // (pieces.granularity // num_servers)).tolist() == push.dst.tolist()
 
 
-def test_servers_need_hosts_that_no_worker_has():
+def test_servers_need_hosts_that_no_worker_uses():
     with pytest.raises(InputError, match="the cluster has 0 left"):
         play(Server(servers=Servers(num=1, on="own-hosts")), 4)
 
@@ -200,7 +200,7 @@ def test_a_hierarchical_all_reduce_sums_inside_each_host_whatever_the_order_of_r
     assert outside == pytest.approx(2 * 8 * MB)  # 2 hosts x 4 shards of a quarter, sent 2 (2 - 1) / 2 times each
 
 
-def test_a_schedule_is_made_once_for_the_same_gpus_of_a_cluster():
+def test_a_schedule_is_computed_once_for_the_same_gpus_of_a_cluster():
     cluster, other = star(4), star(4)
 
     def made(topology, num_gpus: int, num_bytes: float):
@@ -214,7 +214,7 @@ def test_a_schedule_is_made_once_for_the_same_gpus_of_a_cluster():
     assert made(cluster, 4, 8 * MB) is not first
 
 
-def test_an_algorithm_that_nobody_knows_is_refused_with_the_nearest():
+def test_an_unknown_algorithm_is_refused_with_the_nearest_name():
     with pytest.raises(ValueError, match="did you mean 'ring'"):
         AllReduce(algorithm="rng")
 

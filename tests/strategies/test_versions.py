@@ -1,4 +1,4 @@
-"""The update log is one of the whole model, however many buckets and servers its gradients travel to."""
+"""The update log has versions of the whole model, for any number of buckets and servers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_gradient_is_computed_on_a_version_that_was_there_when_its_iteration_b
 @given(seed=SEEDS)
 @settings(max_examples=4, deadline=None)
 def test_by_layer_too_every_update_is_one_that_each_other_worker_has_not_read(seed):
-    """One gradient of each worker is under way at any time, so that n - 1 others are applied before it on average."""
+    """One gradient of each worker is always in transit, so on average n - 1 others are applied before it."""
     job = play(Async(buckets="layer", servers=THREE), 6, jitter(6, seed), LAYERS, num_iterations=600)
     assert job.updates.staleness[6:].mean() == pytest.approx(5, abs=0.05)
 

@@ -1,6 +1,6 @@
-"""Asynchronous workers and their parameter servers in compiled kernels: for jobs of many messages.
+"""Compiled kernels for asynchronous workers and their parameter servers, in jobs of many messages.
 
-The kernels do what `server_strategy`, `execution.worker` and `parameter_server` do, in the same order and at the same
-times, to the bit. A test compares both. A process is a row that holds the stage it has reached. Nothing here is
-imported before the work is large enough to pay for loading the compiler.
+The kernels give the same times, to the bit and in the same order, as `server_strategy`, `execution.worker` and
+`parameter_server`. A test compares both. Each process is a row of the table `tasks`, which holds the stage that it has
+reached. Nothing here is imported before the job is large enough to pay for loading the compiler.
 """

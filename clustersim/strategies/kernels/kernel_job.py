@@ -1,4 +1,4 @@
-"""A job of workers out of step as the kernels see it: made from the job, played, and noted down in the job again."""
+"""An asynchronous job in kernels: builds the tables of the job, runs the kernel, and copies the results back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustersim.network.numba_engine.inner.wires import KernelWires
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.network.python_engine.engine import PythonEngine
 from clustersim.program import Iteration
-from clustersim.strategies.kernels.play import play
+from clustersim.strategies.kernels.run import run
 from clustersim.strategies.kernels.tables import (
     BUCKET,
     DEEP,
@@ -23,94 +23,94 @@ from clustersim.strategies.kernels.tables import (
     LOG,
     QUEUE,
     SHARD,
+    STATE,
     TASK,
     WORKER_ROW,
-    WORLD,
 )
 
-_AT_A_TIME = 200_000  # that are served in one call, which Ctrl-C cannot interrupt
-_FIRST_ITERATIONS = 16  # for which it is worked out how long the work takes, before anybody begins
+_EVENTS_PER_CALL = 200_000  # Ctrl-C cannot interrupt a call
+_FIRST_ITERATIONS = 16  # whose durations are computed before the first call
 _NONE = -1
 
 
 class KernelJob:
-    """The rounds of all workers between their GPUs and the servers at `nodes` [num_servers].
+    """The workers of a job and their servers at `nodes` [num_servers], in tables for kernels.
 
-    Servers update with every `per_update` gradients, whoever's they are, and nobody waits for that.
+    Servers update after every `gradients_per_update` gradients of any workers, and workers do not wait for updates.
     """
 
-    def __init__(self, job: Job, window: Window, nodes: Sequence[Hashable], per_update: int):
-        self._job, self._window, self._per_update = job, window, per_update
+    def __init__(self, job: Job, window: Window, nodes: Sequence[Hashable], gradients_per_update: int):
+        self._job, self._window, self._gradients_per_update = job, window, gradients_per_update
         self._nodes = [job.network.topology.node(node) for node in nodes]
         self._num_buckets, self._num_servers = len(job.buckets), len(nodes)
         self._num_tasks = job.num_ranks * (1 + self._num_buckets * (1 + self._num_servers)) + 1
-        self._world = Arrays(np.zeros(1, WORLD))
-        record = self._world.record
+        self._state = Arrays(np.zeros(1, STATE))
+        record = self._state.record
         side = job.network.side
-        assert isinstance(side, PythonEngine), "a network that is left alone is played by the plain side"
+        assert isinstance(side, PythonEngine), "a network that nothing else uses has the Python engine"
         self._wires = KernelWires(record["wires"], side, job.network.topology, self._num_tasks)
-        self._set_numbers()
-        self._world.set(**self._workers(), **self._sizes(), **self._gradients(), tasks=self._tasks())
-        self._world.set(log=np.zeros(self._num_gradients(), LOG), seconds=np.zeros(0))
+        self._set_scalars()
+        self._state.set(**self._workers(), **self._sizes(), **self._gradients(), tasks=self._tasks())
+        self._state.set(log=np.zeros(self._num_gradients(), LOG), seconds=np.zeros(0))
         self._wires.begin(np.arange(job.num_ranks))
 
-    def play(self, tell: OnProgress) -> float:
-        """Play until all that counts is done; note it down in the job, and return when that is."""
-        is_over = False
-        while not is_over:
+    def run(self, on_progress: OnProgress) -> float:
+        """Run the job to the end of the measurement; note all times in the job, and return the time of the end."""
+        has_ended = False
+        while not has_ended:
             self._wires.lay_wanted()
             self._make_room()
-            is_over = bool(play(self._world.record, _AT_A_TIME))
-            counted = self._window.num_before + self._window.num_counted
-            tell(min(1.0, int(self._world.record["num_updates"][0]) / counted))
-        assert self._world.record["wires"]["is_over"][0], "workers who wait for nobody go on"
+            has_ended = bool(run(self._state.record, _EVENTS_PER_CALL))
+            total = self._window.num_before + self._window.num_counted
+            on_progress(min(1.0, int(self._state.record["num_updates"][0]) / total))
+        assert self._state.record["wires"]["is_over"][0], "workers that do not wait never stop by themselves"
         self._wires.hand_back()
         self._note_window()
-        return float(self._world.record["wires"]["now_s"][0])
+        return float(self._state.record["wires"]["now_s"][0])
 
-    def note_updates(self, rate_of: Callable[[int], float]) -> None:
-        """Fill the job's update log; `rate_of(staleness)` is the learning rate of a gradient."""
-        rows = self._world["log"][: int(self._world.record["num_logged"][0])]
+    def note_updates(self, learning_rate: Callable[[int], float]) -> None:
+        """Fill the update log of the job; `learning_rate(staleness)` is the relative learning rate of a gradient."""
+        rows = self._state["log"][: int(self._state.record["num_logged"][0])]
         staleness = rows["version_written"] - 1 - rows["version_read"]
         kinds, kind = np.unique(staleness, return_inverse=True)
         columns = {name: rows[name] for name in LOG.names or ()}
-        columns["learning_rate"] = np.array([rate_of(each) for each in kinds.tolist()])[kind]
+        columns["learning_rate"] = np.array([learning_rate(each) for each in kinds.tolist()])[kind]
         columns["accepted"] = np.ones(len(rows))
         for name, values in columns.items():
             column: array[float] = getattr(self._job.updates, name)
             column.frombytes(values.astype(column.typecode).tobytes())
 
-    def _set_numbers(self) -> None:
+    def _set_scalars(self) -> None:
         job, window = self._job, self._window
-        numbers = {
+        scalars = {
             "num_tasks": self._num_tasks,
             "num_ranks": job.num_ranks,
             "num_buckets": self._num_buckets,
             "num_servers": self._num_servers,
             "is_staged": job.is_staged,
-            "adds": self._per_update > 1 and job.network.adds,
-            "per_update": self._per_update,
+            "adds": self._gradients_per_update > 1 and job.network.adds,
+            "gradients_per_update": self._gradients_per_update,
             "num_before": window.num_before,
             "num_counted": window.num_counted,
-            "patience": PATIENCE,
+            "timeout_iterations": PATIENCE,
             "start_s": np.inf,
             "end_of_window_s": np.inf,
             "num_unfinished": job.num_ranks,
-            "furthest": _NONE,
+            "last_begun": _NONE,
         }
-        for name, number in numbers.items():
-            self._world.record[name] = number
+        for name, value in scalars.items():
+            self._state.record[name] = value
 
     def _tasks(self) -> np.ndarray:
-        """Return everybody on the clock: workers, their deliveries, the errands of those, and the window's patience."""
+        """Return the tasks: workers, their bucket deliveries, the requests of these, and the timeout of the window."""
         ranks, buckets, servers = (np.arange(n) for n in (self._job.num_ranks, self._num_buckets, self._num_servers))
         deliveries = np.stack(np.meshgrid(ranks, buckets, [0], indexing="ij"), axis=-1).reshape(-1, 3)
-        errands = np.stack(np.meshgrid(ranks, buckets, servers, indexing="ij"), axis=-1).reshape(-1, 3)
+        requests = np.stack(np.meshgrid(ranks, buckets, servers, indexing="ij"), axis=-1).reshape(-1, 3)
         workers = np.stack([ranks, 0 * ranks, 0 * ranks], axis=-1)
         rows = np.zeros(self._num_tasks, TASK)
-        rows["kind"] = np.repeat(range(4), [len(workers), len(deliveries), len(errands), 1])
-        places = np.concatenate([workers, deliveries, errands, [[0, 0, 0]]])
-        for name, column in zip(("rank", "bucket", "server"), places.T, strict=True):
+        rows["kind"] = np.repeat(range(4), [len(workers), len(deliveries), len(requests), 1])
+        columns = np.concatenate([workers, deliveries, requests, [[0, 0, 0]]])
+        for name, column in zip(("rank", "bucket", "server"), columns.T, strict=True):
             rows[name] = column
         return rows
 
@@ -132,7 +132,7 @@ class KernelJob:
         return {"workers": rows, "queues": queues, **paths}
 
     def _sizes(self) -> dict[str, np.ndarray]:
-        """Return what is sent, added and updated of each bucket, and of its share at each server."""
+        """Return the bytes that are sent, added and updated for each bucket and each shard."""
         job, per_byte = self._job, self._job.update_bytes_per_byte
         sizes = np.array([bucket.num_bytes for bucket in job.buckets])
         buckets, shards = np.zeros(len(sizes), BUCKET), np.zeros(len(sizes) * self._num_servers, SHARD)
@@ -142,12 +142,12 @@ class KernelJob:
         shards["added_bytes"] = parts * job.wire.added_per_byte * BYTES_MOVED_PER_ADDED
         shards["update_bytes"] = (
             parts * per_byte / BYTES_MOVED_PER_ADDED * BYTES_MOVED_PER_ADDED
-        )  # as `Network.add` has
+        )  # rounded as in `Network.add`
         return {"buckets": buckets, "shards": shards}
 
     def _gradients(self) -> dict[str, np.ndarray]:
-        """Return room for gradients: each worker's, and those that are pending."""
-        num_pending = self._num_buckets * self._num_servers * self._per_update
+        """Return empty tables for the gradients of all workers and those that wait for their update."""
+        num_pending = self._num_buckets * self._num_servers * self._gradients_per_update
         num = self._job.num_ranks + num_pending
         return {
             "gradients": np.zeros(num, GRADIENT),
@@ -156,50 +156,52 @@ class KernelJob:
         }
 
     def _all_free(self, num: int) -> np.ndarray:
-        self._world.record["num_free"] = num
+        self._state.record["num_free"] = num
         return np.arange(num)
 
     def _num_gradients(self) -> int:
-        """Return how many gradients are expected."""
-        return (self._window.num_before + self._window.num_counted) * self._per_update + 2 * self._job.num_ranks
+        """Return the expected number of gradients."""
+        return (
+            self._window.num_before + self._window.num_counted
+        ) * self._gradients_per_update + 2 * self._job.num_ranks
 
     def _make_room(self) -> None:
-        """Let there be room for more iterations and gradients, if it is short."""
-        record, job = self._world.record, self._job
-        if record["furthest"][0] + 1 >= record["known"][0]:
-            known = int(record["known"][0])
-            more = max(_FIRST_ITERATIONS, known // 4)
-            job.times.extend_to(known + more - 1)
-            record["known"], record["room"] = known + more, job.times.begin_s.shape[1]
-            seconds = [self._seconds(iteration) for iteration in range(known, known + more)]
-            self._world.set(seconds=np.concatenate([self._world["seconds"], *seconds]))
-            self._world.set(**{name: getattr(job.times, name) for name in FLAT + DEEP})
-        if record["num_logged"][0] + self._per_update > record["most_logged"][0]:
-            log = self._world["log"]
+        """Enlarge the tables of iterations and of logged gradients, if they are full."""
+        record, job = self._state.record, self._job
+        if record["last_begun"][0] + 1 >= record["num_planned"][0]:
+            planned = int(record["num_planned"][0])
+            more = max(_FIRST_ITERATIONS, planned // 4)
+            job.times.extend_to(planned + more - 1)
+            record["num_planned"], record["capacity"] = planned + more, job.times.begin_s.shape[1]
+            seconds = [self._seconds(iteration) for iteration in range(planned, planned + more)]
+            self._state.set(seconds=np.concatenate([self._state["seconds"], *seconds]))
+            self._state.set(**{name: getattr(job.times, name) for name in FLAT + DEEP})
+        if record["num_logged"][0] + self._gradients_per_update > record["log_capacity"][0]:
+            log = self._state["log"]
             rows = np.concatenate([log, np.zeros_like(log)]) if record["num_logged"][0] else log
-            self._world.set(log=rows)
-            record["most_logged"] = len(rows)
+            self._state.set(log=rows)
+            record["log_capacity"] = len(rows)
 
     def _seconds(self, iteration: int) -> np.ndarray:
-        """Return how long each piece of all workers' work takes in an iteration [num_ranks x num_pieces]."""
+        """Return the durations of all pieces of work in an iteration, rank by rank [num_ranks x num_pieces]."""
         pieces: list[np.ndarray] = []
-        before: Iteration | None = None
+        previous: Iteration | None = None
         for rank in range(self._job.num_ranks):
             plan = self._job.plans(rank, iteration)
-            if plan is not before:
-                before, work_s = plan, _pieces(plan)
+            if plan is not previous:
+                previous, work_s = plan, _pieces(plan)
             pieces.append(work_s * self._job.slowdown(rank, iteration))
         return np.concatenate(pieces)
 
     def _note_window(self) -> None:
-        record, window = self._world.record, self._window
+        record, window = self._state.record, self._window
         window.start_s, window.end_s = float(record["start_s"][0]), float(record["end_of_window_s"][0])
         window.first_row, window.last_row = int(record["first_row"][0]), int(record["last_row"][0])
         window.num_updates = int(record["num_updates"][0])
 
 
 def _pieces(plan: Iteration) -> np.ndarray:
-    """Return the seconds of forward, of backward to each bucket, and of the rest, negative where there is none."""
+    """Return the seconds of forward, of backward up to each bucket, and of the rest, negative if there is none."""
     ready_s = [bucket.ready_s for bucket in plan.buckets]
     rest_s = plan.backward_s - ready_s[-1] if plan.backward_s > ready_s[-1] else -1.0
     return np.array([plan.forward_s, *np.diff(ready_s, prepend=0.0), rest_s])

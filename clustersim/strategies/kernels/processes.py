@@ -1,4 +1,4 @@
-"""Queues before what serves one at a time, and processes that begin and end: `devices.Queue` and SimPy in kernels."""
+"""Queues of servers and copy engines, and processes that start and end: `devices.queueing` and SimPy in kernels."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from clustersim.strategies.kernels import tables
 
 
 @part
-def come(world: Any, number: int, who: int) -> bool:
-    """Join a queue; return whether one's turn has come."""
-    queue = tables.queue(world, number)
+def acquire(state: Any, number: int, task_id: int) -> bool:
+    """Acquire a server or copy engine, or join its queue; return whether it was free."""
+    queue = tables.queue(state, number)
     if not queue.is_busy:
         queue.is_busy = 1
         return True
     if queue.first == NONE:
-        queue.first = who
+        queue.first = task_id
     else:
-        tables.task(world, queue.last).behind = who
-    queue.last = who
-    tables.task(world, who).behind = NONE
+        tables.task(state, queue.last).next = task_id
+    queue.last = task_id
+    tables.task(state, task_id).next = NONE
     return False
 
 
 @part
-def go(world: Any, number: int) -> None:
-    """Leave after one's turn, and let the next one come."""
-    queue = tables.queue(world, number)
+def release(state: Any, number: int) -> None:
+    """Release a server or copy engine, and continue the first task in its queue."""
+    queue = tables.queue(state, number)
     if queue.first == NONE:
         queue.is_busy = 0
     else:
-        join(world.wires.due, queue.first)
-        queue.first = tables.task(world, queue.first).behind
+        join(state.wires.due, queue.first)
+        queue.first = tables.task(state, queue.first).next
 
 
 @part
-def begin(world: Any, who: int, stage: int) -> None:
-    """Let somebody go on from a stage beside whoever begins it."""
-    task = tables.task(world, who)
-    task.stage, task.is_process, task.is_over = stage, 1, 0
-    join(world.wires.urgent, who)
+def start_process(state: Any, task_id: int, stage: int) -> None:
+    """Start a task at a stage as a process, in parallel with its caller."""
+    task = tables.task(state, task_id)
+    task.stage, task.is_process, task.has_ended = stage, 1, 0
+    join(state.wires.urgent, task_id)
 
 
 @part
-def begin_here(world: Any, who: int, stage: int) -> int:
-    """Let somebody go on from a stage in the place of whoever begins it; return who that is."""
-    task = tables.task(world, who)
+def call(state: Any, task_id: int, stage: int) -> int:
+    """Run a task from a stage on in place of its caller; return the task, which continues at once."""
+    task = tables.task(state, task_id)
     task.stage, task.is_process = stage, 0
-    return who
+    return task_id
 
 
 @part
-def ended(world: Any, who: int, begun_by: int) -> int:
-    """Return who goes on at once after somebody has ended: who has begun it, where it was in that one's place.
+def end(state: Any, task_id: int, caller: int) -> int:
+    """End a task; return the task that continues at once: the caller, if it has called the task.
 
-    Else that is told in its turn, as of who is `num_tasks` higher.
+    If the task is a process, its end is announced in order, by the number of the task plus `num_tasks`.
     """
-    if not tables.task(world, who).is_process:
-        return begun_by
-    join(world.wires.due, who + world.num_tasks)
+    if not tables.task(state, task_id).is_process:
+        return caller
+    join(state.wires.due, task_id + state.num_tasks)
     return NONE
 
 
 @part
-def are_back(world: Any, who: int, first: int, num: int) -> bool:
-    """Return whether so many processes with numbers from `first` on have ended; else the next of them is waited for."""
-    task = tables.task(world, who)
-    while task.num_back < num and tables.task(world, first + task.num_back).is_over:
-        task.num_back += 1
-    return task.num_back == num
+def have_ended(state: Any, task_id: int, first: int, num: int) -> bool:
+    """Return whether the `num` processes from number `first` on have ended; if not, wait for the next of them."""
+    task = tables.task(state, task_id)
+    while task.num_ended < num and tables.task(state, first + task.num_ended).has_ended:
+        task.num_ended += 1
+    return task.num_ended == num

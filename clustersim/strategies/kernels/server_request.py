@@ -1,4 +1,4 @@
-"""An errand: it pushes a part of a bucket to one server and has it served there in its turn, or it pulls one back."""
+"""A server request: it pushes a part of a bucket to one server, where the part is served in order, or pulls one."""
 
 from __future__ import annotations
 
@@ -10,72 +10,73 @@ from clustersim.network.numba_engine.inner.flows import send
 from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.tables import NONE
 from clustersim.strategies.kernels import tables
-from clustersim.strategies.kernels.model import settle, version
-from clustersim.strategies.kernels.processes import come, ended, go
+from clustersim.strategies.kernels.model import finish_part, version
+from clustersim.strategies.kernels.processes import acquire, end, release
 
 PUSH = cast(int, np.int64(0))
-_ARRIVED, _TURN, _ADDED, _UPDATED, _SERVED = range(1, 6)
+_ARRIVED, _ACQUIRED, _ADDED, _UPDATED, _SERVED = range(1, 6)
 PULL = cast(int, np.int64(6))
 
 
 @part
-def go_on(world: Any, who: int) -> int:
-    """Let an errand go on with the next stage; return who goes on at once."""
-    task = tables.task(world, who)
-    stage, server, way = task.stage, task.server, task.rank * world.num_servers + task.server
-    shard = tables.shard(world, task.bucket * world.num_servers + server)
+def advance(state: Any, task_id: int) -> int:
+    """Run the next stage of a server request; return the task that continues at once."""
+    task = tables.task(state, task_id)
+    stage, server, path = task.stage, task.server, task.rank * state.num_servers + task.server
+    shard = tables.shard(state, task.bucket * state.num_servers + server)
     task.stage = stage + 1
     if stage == PUSH:
-        send(world.wires, who, tables.pushes(world)[way], shard.push_bytes)
+        send(state.wires, task_id, tables.pushes(state)[path], shard.push_bytes)
         return NONE
     if stage == _ARRIVED:
-        return who if come(world, server, who) else NONE
-    if stage == _TURN:
-        if world.adds:
-            send(world.wires, who, tables.adding(world)[server], shard.added_bytes)
-        return NONE if world.adds else who
+        return task_id if acquire(state, server, task_id) else NONE
+    if stage == _ACQUIRED:
+        if state.adds:
+            send(state.wires, task_id, tables.adding(state)[server], shard.added_bytes)
+        return NONE if state.adds else task_id
     if stage == _ADDED:
-        is_enough = _is_enough(world, who)
+        is_enough = _is_enough(state, task_id)
         if is_enough:
-            send(world.wires, who, tables.adding(world)[server], shard.update_bytes)
+            send(state.wires, task_id, tables.adding(state)[server], shard.update_bytes)
         task.stage = _UPDATED if is_enough else _SERVED
-        return NONE if is_enough else who
+        return NONE if is_enough else task_id
     if stage == _UPDATED:
-        _update(world, who)
-        return who
+        _update(state, task_id)
+        return task_id
     if stage == _SERVED:
-        tables.worker(world, task.rank).version = version(world)
-        go(world, server)
-        return ended(world, who, _begun_by(world, who))
+        tables.worker(state, task.rank).version = version(state)
+        release(state, server)
+        return end(state, task_id, _delivery_of(state, task_id))
     if stage == PULL:
-        send(world.wires, who, tables.pulls(world)[way], shard.pull_bytes)
+        send(state.wires, task_id, tables.pulls(state)[path], shard.pull_bytes)
         return NONE
-    return ended(world, who, _begun_by(world, who))
+    return end(state, task_id, _delivery_of(state, task_id))
 
 
 @part
-def _is_enough(world: Any, who: int) -> bool:
-    """Let a part be pending; return whether there are enough for an update."""
-    task = tables.task(world, who)
-    number = task.bucket * world.num_servers + task.server
-    shard = tables.shard(world, number)
-    tables.pending(world)[number * world.per_update + shard.num_pending] = tables.worker(world, task.rank).gradient
+def _is_enough(state: Any, task_id: int) -> bool:
+    """Add a part to the pending ones; return whether there are enough for an update."""
+    task = tables.task(state, task_id)
+    number = task.bucket * state.num_servers + task.server
+    shard = tables.shard(state, number)
+    row = number * state.gradients_per_update + shard.num_pending
+    tables.pending(state)[row] = tables.worker(state, task.rank).gradient
     shard.num_pending += 1
-    return shard.num_pending == world.per_update
+    return shard.num_pending == state.gradients_per_update
 
 
 @part
-def _update(world: Any, who: int) -> None:
-    """Apply what is pending."""
-    task = tables.task(world, who)
-    number = task.bucket * world.num_servers + task.server
-    tables.shard(world, number).num_pending = 0
-    for index in range(number * world.per_update, (number + 1) * world.per_update):
-        settle(world, tables.pending(world)[index])
+def _update(state: Any, task_id: int) -> None:
+    """Apply the pending parts."""
+    task = tables.task(state, task_id)
+    number = task.bucket * state.num_servers + task.server
+    tables.shard(state, number).num_pending = 0
+    for index in range(number * state.gradients_per_update, (number + 1) * state.gradients_per_update):
+        finish_part(state, tables.pending(state)[index])
 
 
 @part
-def _begun_by(world: Any, who: int) -> int:
-    """Return the delivery that an errand belongs to."""
-    task = tables.task(world, who)
-    return world.num_ranks + task.rank * world.num_buckets + task.bucket
+def _delivery_of(state: Any, task_id: int) -> int:
+    """Return the bucket delivery to which a request belongs."""
+    task = tables.task(state, task_id)
+    return state.num_ranks + task.rank * state.num_buckets + task.bucket

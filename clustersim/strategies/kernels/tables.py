@@ -1,4 +1,4 @@
-"""The tables of a job in kernels: a row for everybody on the clock, for each worker, shard, gradient and queue."""
+"""The tables of a job in kernels: one row for each task, worker, bucket, shard, gradient and queue."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from clustersim.network.numba_engine.jit import row, table
 
 _INT, _REAL = np.int64, np.float64
 
-# who is on the clock
-WORKER, DELIVERY, ERRAND, PATIENCE = range(4)
+# kinds of tasks
+WORKER, BUCKET_DELIVERY, SERVER_REQUEST, WINDOW_TIMEOUT = range(4)
 
 TASK = np.dtype(
     [
         ("kind", _INT),
-        ("stage", _INT),  # how far it has come
+        ("stage", _INT),  # the next stage to run
         ("rank", _INT),
         ("bucket", _INT),
         ("server", _INT),
-        ("is_process", _INT),  # whether it goes on beside whoever has begun it, and not in its place
-        ("is_over", _INT),  # whether it has ended, and who waits could have heard of it
-        ("may_follow", _INT),  # of a delivery: whether the one ahead of it has been pushed
-        ("num_back", _INT),  # how many of those that it has begun it has waited for
-        ("behind", _INT),  # the next in its queue
+        ("is_process", _INT),  # whether it runs in parallel with its caller, and not in place of it
+        ("has_ended", _INT),  # whether it has ended and its end has been announced
+        ("is_previous_pushed", _INT),  # of a delivery: whether the previous bucket has been pushed
+        ("num_ended", _INT),  # the number of processes that it has started and whose end it has noticed
+        ("next", _INT),  # the next task in its queue
     ]
 )
 WORKER_ROW = np.dtype(
     [
         ("iteration", _INT),
-        ("version", _INT),  # of the model that it read last
+        ("version", _INT),  # the version of the model that it has read
         ("gradient", _INT),
         ("gradient_iteration", _INT),
-        ("is_counted", _INT),  # whether the window has yet to see it end an iteration
-        ("copy_out", _INT),  # paths from its memory to its host's, and back
+        ("is_counted", _INT),  # whether the window still waits for it to end an iteration
+        ("copy_out", _INT),  # paths from GPU to host memory, and back
         ("copy_in", _INT),
     ]
 )
@@ -43,12 +43,12 @@ SHARD = np.dtype(
     [
         ("push_bytes", _REAL),
         ("pull_bytes", _REAL),
-        ("added_bytes", _REAL),  # that adding a part moves
-        ("update_bytes", _REAL),  # that an update moves
+        ("added_bytes", _REAL),  # bytes that the addition of a part moves
+        ("update_bytes", _REAL),  # bytes that an update moves
         ("num_pending", _INT),
     ]
 )
-BUCKET = np.dtype([("out_bytes", _REAL), ("in_bytes", _REAL)])  # copied where the transport stages in host memory
+BUCKET = np.dtype([("out_bytes", _REAL), ("in_bytes", _REAL)])  # copied if the transport stages in host memory
 GRADIENT = np.dtype([("rank", _INT), ("version_read", _INT), ("parts_left", _INT)])
 QUEUE = np.dtype([("is_busy", _INT), ("first", _INT), ("last", _INT)])
 LOG = np.dtype([("time_s", _REAL), ("worker", _INT), ("version_read", _INT), ("version_written", _INT)])
@@ -62,18 +62,18 @@ TABLES: dict[str, np.dtype[Any]] = {
     "workers": WORKER_ROW,
     "buckets": BUCKET,
     "shards": SHARD,
-    "pending": np.dtype(_INT),  # gradients, shard by shard
+    "pending": np.dtype(_INT),  # gradients that wait for their update, shard by shard
     "gradients": GRADIENT,
-    "free": np.dtype(_INT),  # rows of `gradients`
-    "queues": QUEUE,  # those of the servers, then of the workers' engines that copy out, then in
+    "free": np.dtype(_INT),  # unused rows of `gradients`
+    "queues": QUEUE,  # of the servers, then of the engines that copy out, then of those that copy in
     "pushes": np.dtype(_INT),  # paths from each worker to each server
-    "pulls": np.dtype(_INT),  # and back
-    "adding": np.dtype(_INT),  # paths of adding at each server
-    "seconds": np.dtype(_REAL),  # of work: iteration by iteration, worker by worker
+    "pulls": np.dtype(_INT),  # and back, also worker by worker
+    "adding": np.dtype(_INT),  # paths of additions at each server
+    "seconds": np.dtype(_REAL),  # durations of work: iteration by iteration, worker by worker
     "log": LOG,
     **{name: np.dtype(_REAL) for name in FLAT + DEEP},
 }
-WORLD = np.dtype(
+STATE = np.dtype(
     [
         ("wires", WIRES),
         ("num_tasks", _INT),
@@ -81,18 +81,18 @@ WORLD = np.dtype(
         ("num_buckets", _INT),
         ("num_servers", _INT),
         ("is_staged", _INT),
-        ("adds", _INT),  # whether a part is added by itself before an update
-        ("per_update", _INT),  # gradients that an update takes
-        ("num_applied", _INT),  # gradients that are in the model
+        ("adds", _INT),  # whether adding a part takes time of its own before an update
+        ("gradients_per_update", _INT),
+        ("num_applied", _INT),  # gradients
         ("num_free", _INT),
         ("num_logged", _INT),
-        ("most_logged", _INT),  # gradients that there is room for in the log
-        ("room", _INT),  # iterations that can be noted, and of which it is known how long the work takes
-        ("known", _INT),
-        ("furthest", _INT),  # iteration that anybody has begun
-        ("num_before", _INT),  # the window: see `Window`
+        ("log_capacity", _INT),  # gradients
+        ("capacity", _INT),  # iterations that the timesheet has room for
+        ("num_planned", _INT),  # iterations whose durations are in `seconds`
+        ("last_begun", _INT),  # the last iteration that any worker has begun
+        ("num_before", _INT),  # from here on: the window, see `Window`
         ("num_counted", _INT),
-        ("patience", _REAL),
+        ("timeout_iterations", _REAL),
         ("num_updates", _INT),
         ("start_s", _REAL),
         ("end_of_window_s", _REAL),
@@ -100,11 +100,11 @@ WORLD = np.dtype(
         ("last_row", _INT),
         ("longest_s", _REAL),
         ("num_unfinished", _INT),
-        *[(name, _INT) for name in TABLES],  # the address of each
+        *[(name, _INT) for name in TABLES],  # the address of each table
     ]
 )
 
-# In kernels: a row of a table, by its number.
+# In kernels: a row of a table by its number.
 task = row("tasks", TASK)
 worker = row("workers", WORKER_ROW)
 bucket = row("buckets", BUCKET)

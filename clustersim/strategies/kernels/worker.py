@@ -1,4 +1,4 @@
-"""A worker: forward, backward, hand over each bucket as it is ready, have all of them back, repeat."""
+"""A worker: forward, backward, start the delivery of each bucket when it is ready, wait for all of them, repeat."""
 
 from __future__ import annotations
 
@@ -9,89 +9,90 @@ from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.tables import FIRST, NONE
 from clustersim.strategies.kernels import tables
 from clustersim.strategies.kernels.model import finished_iteration
-from clustersim.strategies.kernels.processes import are_back, begin, begin_here
+from clustersim.strategies.kernels.processes import call, have_ended, start_process
 
 
 @part
-def go_on(world: Any, who: int) -> int:
-    """Let a worker go on; return who goes on at once.
+def advance(state: Any, rank: int) -> int:
+    """Run the next stage of a worker, whose task has the number of its rank; return the task that continues at once.
 
-    Its stage is how many pieces of work it has begun: forward, backward to each bucket, and the rest, which may be
-    negative: there is none. Beyond those it takes its last bucket to the servers itself, or waits at home.
+    The stage is the number of pieces of work that it has begun: forward, backward up to each bucket, and the rest of
+    backward. The rest may be negative, which means that there is none. Then the worker runs its last delivery itself.
+    The last stage waits for all buckets.
     """
-    stage, num_buckets = tables.task(world, who).stage, world.num_buckets
+    stage, num_buckets = tables.task(state, rank).stage, state.num_buckets
     if stage == 0:
-        _begin_iteration(world, who)
+        _begin_iteration(state, rank)
     elif stage == 1:
-        tables.forward_s(world)[note_of(world, who)] = world.wires.now_s
+        tables.forward_s(state)[iteration_row(state, rank)] = state.wires.now_s
     elif stage <= num_buckets + 1:
-        delivery = delivery_of(world, who, stage - 2)
-        if stage == num_buckets + 1 and _seconds(world, who, stage) < 0:
-            tables.computed_s(world)[note_of(world, who)] = world.wires.now_s
-            tables.task(world, who).stage = stage + 2
-            return begin_here(world, delivery, FIRST)
-        begin(world, delivery, FIRST)
+        delivery = delivery_of(state, rank, stage - 2)
+        if stage == num_buckets + 1 and _seconds(state, rank, stage) < 0:
+            tables.computed_s(state)[iteration_row(state, rank)] = state.wires.now_s
+            tables.task(state, rank).stage = stage + 2
+            return call(state, delivery, FIRST)
+        start_process(state, delivery, FIRST)
     elif stage == num_buckets + 2:
-        tables.computed_s(world)[note_of(world, who)] = world.wires.now_s
-        return _go_home(world, who)
+        tables.computed_s(state)[iteration_row(state, rank)] = state.wires.now_s
+        return _begin_waiting(state, rank)
     elif stage == num_buckets + 3:
-        return _go_home(world, who)
+        return _begin_waiting(state, rank)
     else:
-        return _be_home(world, who)
-    tables.task(world, who).stage = stage + 1
-    wait(world.wires, who, _seconds(world, who, stage))
+        return _wait_for_buckets(state, rank)
+    tables.task(state, rank).stage = stage + 1
+    wait(state.wires, rank, _seconds(state, rank, stage))
     return NONE
 
 
 @part
-def waits_for(world: Any, who: int, delivery: int) -> bool:
-    """Return whether a worker waits at home for a delivery."""
-    task = tables.task(world, who)
-    return task.stage == world.num_buckets + 4 and delivery_of(world, who, task.num_back) == delivery
+def waits_for(state: Any, rank: int, delivery: int) -> bool:
+    """Return whether a worker waits for a delivery to end."""
+    task = tables.task(state, rank)
+    return task.stage == state.num_buckets + 4 and delivery_of(state, rank, task.num_ended) == delivery
 
 
 @part
-def note_of(world: Any, rank: int) -> int:
-    """Return where a worker's iteration is noted in columns of the timesheet."""
-    return rank * world.room + tables.worker(world, rank).iteration
+def iteration_row(state: Any, rank: int) -> int:
+    """Return the row of a worker's iteration in the columns of the timesheet."""
+    return rank * state.capacity + tables.worker(state, rank).iteration
 
 
 @part
-def delivery_of(world: Any, rank: int, bucket: int) -> int:
-    """Return who takes a worker's bucket to the servers."""
-    return world.num_ranks + rank * world.num_buckets + bucket
+def delivery_of(state: Any, rank: int, bucket: int) -> int:
+    """Return the task that delivers a worker's bucket."""
+    return state.num_ranks + rank * state.num_buckets + bucket
 
 
 @part
-def _seconds(world: Any, rank: int, piece: int) -> float:
-    """Return how long a piece of work of a worker's iteration takes."""
-    row = tables.worker(world, rank).iteration * world.num_ranks + rank
-    return tables.seconds(world)[row * (world.num_buckets + 2) + piece]
+def _seconds(state: Any, rank: int, piece: int) -> float:
+    """Return the duration of a piece of work of a worker's iteration."""
+    row = tables.worker(state, rank).iteration * state.num_ranks + rank
+    return tables.seconds(state)[row * (state.num_buckets + 2) + piece]
 
 
 @part
-def _begin_iteration(world: Any, rank: int) -> None:
-    worker = tables.worker(world, rank)
+def _begin_iteration(state: Any, rank: int) -> None:
+    worker = tables.worker(state, rank)
     worker.iteration += 1
-    world.furthest = max(world.furthest, worker.iteration)
-    tables.begin_s(world)[note_of(world, rank)] = world.wires.now_s
+    state.last_begun = max(state.last_begun, worker.iteration)
+    tables.begin_s(state)[iteration_row(state, rank)] = state.wires.now_s
 
 
 @part
-def _go_home(world: Any, who: int) -> int:
-    task = tables.task(world, who)
-    task.stage, task.num_back = world.num_buckets + 4, 0
-    return _be_home(world, who)
+def _begin_waiting(state: Any, rank: int) -> int:
+    task = tables.task(state, rank)
+    task.stage, task.num_ended = state.num_buckets + 4, 0
+    return _wait_for_buckets(state, rank)
 
 
 @part
-def _be_home(world: Any, who: int) -> int:
-    """Wait for the buckets that are delivered by others; when all are back the next iteration begins."""
-    last = tables.task(world, delivery_of(world, who, world.num_buckets - 1))
-    if not are_back(world, who, delivery_of(world, who, FIRST), world.num_buckets - 1 + last.is_process):
+def _wait_for_buckets(state: Any, rank: int) -> int:
+    """Wait for the deliveries that run as processes; when all have ended, begin the next iteration."""
+    last = tables.task(state, delivery_of(state, rank, state.num_buckets - 1))
+    if not have_ended(state, rank, delivery_of(state, rank, FIRST), state.num_buckets - 1 + last.is_process):
         return NONE
-    note = note_of(world, who)
-    tables.exchanged_s(world)[note] = tables.end_s(world)[note] = world.wires.now_s
-    finished_iteration(world, who, tables.begin_s(world)[note])
-    tables.task(world, who).stage = 0
-    return who
+    row = iteration_row(state, rank)
+    tables.exchanged_s(state)[row] = tables.end_s(state)[row] = state.wires.now_s
+    finished_iteration(state, rank, tables.begin_s(state)[row])
+    tables.task(state, rank).stage = 0
+    return rank
