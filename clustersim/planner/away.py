@@ -14,8 +14,8 @@ from clustersim.planner.material import Material, point_of
 from clustersim.planner.space import Choice
 from clustersim.scenario.laid_out import layout_mistakes
 from clustersim.scenario.offloaded import host_memory_mistakes, in_hosts_mistakes
+from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.workloads import Workloads
 
 
 def with_offload(rules: HeldRules, material: Material, choice: Choice, stage: int) -> HeldRules:

@@ -80,9 +80,9 @@ class Pool:
 def _begin() -> None:
     """Make ready a worker, which does nothing but simulate."""
     _end_with_us()
-    from clustersim.simulate.garbage import collect_seldom
+    from clustersim.simulate.garbage_collection import collect_rarely
 
-    collect_seldom()
+    collect_rarely()
 
 
 def _end_with_us() -> None:

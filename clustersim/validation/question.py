@@ -20,7 +20,7 @@ from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.simulate import Workloads, forecast, time_collective
-from clustersim.simulate.garbage import seldom_collected
+from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.spec import Spec
 from clustersim.units import Size
 from clustersim.validation.left_out import sheet_without
@@ -68,7 +68,7 @@ class Answer:
 
 
 @numba_loaded()
-@seldom_collected()
+@rare_collections()
 def answer(question: Question) -> Answer:
     """Simulate one question. Nothing is raised for what its input or the simulation can cause."""
     try:
