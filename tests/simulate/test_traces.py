@@ -161,7 +161,7 @@ def test_staged_messages_go_through_the_memory_of_both_hosts() -> None:
 def test_programs_are_those_of_one_point_and_of_an_all_reduce() -> None:
     with pytest.raises(InputError, match=r"'overlap-10gbe' has 8 points, .* set num_gpus, strategy.overlap"):
         one_point("overlap-10gbe")
-    with pytest.raises(InputError, match=r"has several jobs .* set jobs=1"):
+    with pytest.raises(InputError, match=r"has several jobs, .* set jobs=1"):
         one_point(scenario({}, jobs=2, num_gpus=4))
     for other, words in (
         ({"strategy": {"kind": "server"}}, "all-reduce has programs"),
