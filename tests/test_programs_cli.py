@@ -106,4 +106,4 @@ def test_what_a_host_does_is_in_the_program_and_is_no_trace(scenario: str, capsy
     back = next(op for op in ops if op["kind"] == "copy" and not op["to_host"])
     assert back["after"] == first["key"]
     assert main(["program", scenario, "--export-chakra", "traces", *away]) == 3
-    assert "a trace has no node for what a host does beside the GPU" in capsys.readouterr().err
+    assert "a trace has no node for the work of a host" in capsys.readouterr().err

@@ -80,11 +80,11 @@ def play(
     """
     from clustersim.cli.progress import progress
     from clustersim.interchange.chakra import read_chakra
-    from clustersim.simulate.traces import play_traces
+    from clustersim.simulate.traces import simulate_traces
 
     with progress(quiet) as on_progress:
         graphs = read_chakra(folder, groups)
-        document = play_traces(graphs, topology, transport, exact, lambda share: on_progress(share, folder.name))
+        document = simulate_traces(graphs, topology, transport, exact, lambda share: on_progress(share, folder.name))
     if json:
         from clustersim.results.files import to_json
 

@@ -31,8 +31,8 @@ from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Op, Wait
 from clustersim.scenario import Point
 from clustersim.scenario.layout import of_a_batch
 from clustersim.scenario.variability import at_pace, variability_of
+from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.workloads import Workloads
 from clustersim.stragglers import Awaited, slowest
 from clustersim.strategies import Strategy
 

@@ -14,8 +14,8 @@ from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.space import Choice
 from clustersim.scenario.layout_checks import layout_mistakes
 from clustersim.scenario.offload_checks import host_memory_mistakes, in_hosts_mistakes
+from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.workloads import Workloads
 
 
 def with_offload(rules: MemoryRules, costs: LayoutCosts, choice: Choice, stage: int) -> MemoryRules:

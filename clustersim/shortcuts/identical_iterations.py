@@ -25,19 +25,19 @@ _SAME = 1e-12
 
 
 class IdenticalIterations(NamedTuple):
-    """The proof: every further iteration takes `period_s`; `told` says so in the result."""
+    """The proof: every further iteration takes `period_s`; `note` is the sentence about it in the result."""
 
     period_s: float
-    told: str
+    note: str
 
 
 def identical_iterations(
     jobs: Sequence[Job], laid_out: ModelLayout | None, num_iterations: int, sheets: Sequence[Timesheet] | None = None
 ) -> IdenticalIterations | None:
-    """Return the proof that every iteration after the last one of jobs that have ended is the same; None without it.
+    """Return the proof that every iteration after the last one of some ended jobs is the same; None without it.
 
-    `jobs` are all that share the network; they have their own times where no `sheets` are given. Nothing may be
-    random. Before the first iteration, in which all ranks begin at once, no message is in flight.
+    `jobs` are all that share the network. `sheets` replace their own times, if given. Nothing may be random. Before the
+    first iteration, in which all ranks begin at once, no message is in flight.
     """
     sheets = sheets or [job.times for job in jobs]
     last = min(times.num_begun for times in sheets) - 1
@@ -45,7 +45,7 @@ def identical_iterations(
     found_s = float(cycles_s[0])
     if not np.allclose(cycles_s, found_s, rtol=_SAME, atol=0.0):
         return None
-    first_s = min(_first_act_s(job, times, last, laid_out) for job, times in zip(jobs, sheets, strict=True))
+    first_s = min(_first_send_s(job, times, last, laid_out) for job, times in zip(jobs, sheets, strict=True))
     before_s = max(_idle_from_s(times, last - 1) for times in sheets) if last else -np.inf
     after_s = max(_idle_from_s(times, last) for times in sheets)
     if before_s > first_s or after_s > first_s + found_s:
@@ -56,10 +56,10 @@ def identical_iterations(
 def second_like_the_first(
     jobs: Sequence[Job], firsts: Sequence[Timesheet], laid_out: ModelLayout | None
 ) -> list[Timesheet] | None:
-    """Return the second iteration of jobs, which all others are like, if it is like the first; else None.
+    """Return the second iteration of jobs, if it and all others are the same as the first; else None.
 
-    All ranks begin the first at once. So they begin the second if they end together. Those who begin by waiting for a
-    message may end earlier: then they only wait longer.
+    All ranks begin the first iteration at once, and the second one too if they end together. A rank that begins by
+    waiting for a message may end earlier: then it only waits longer.
     """
     cycle_s = max(float(times.end_s.max()) for times in firsts)
     found = []
@@ -75,7 +75,7 @@ def second_like_the_first(
 
 
 def _begins_by_waiting(job: Job, laid_out: ModelLayout | None) -> bool:
-    """Say whether the ranks of a job begin by waiting for what another stage of a pipeline sends."""
+    """Return whether the ranks of a job begin by waiting for a message of another pipeline stage."""
     if laid_out is None or job.ranks is None or laid_out.grid.tiled:
         return False
     program = laid_out.plans[laid_out.grid.stage(int(job.ranks[0]))].program
@@ -83,10 +83,10 @@ def _begins_by_waiting(job: Job, laid_out: ModelLayout | None) -> bool:
 
 
 def may_begin_idle(laid_out: ModelLayout | None) -> bool:
-    """Say whether iterations may begin with nothing on its way, as far as their programs tell.
+    """Return whether, by their programs, iterations may begin with no message in flight.
 
-    Where they begin by sending, all ranks would have to begin at once. So they do not where what they send has a root,
-    which is done before others are.
+    If ranks begin by sending, all of them must begin at once. They do not if the collective has a root, which ends
+    before other ranks do.
     """
     if laid_out is None:
         return True
@@ -96,12 +96,12 @@ def may_begin_idle(laid_out: ModelLayout | None) -> bool:
 
 
 def _idle_from_s(times: Timesheet, iteration: int) -> float:
-    """Return from when on nothing of an iteration is on its way: what was sent has come to who waits for it."""
+    """Return when the last message of an iteration has reached the rank that waits for it."""
     return float(np.fmax(times.exchanged_s[:, iteration], times.computed_s[:, iteration]).max())
 
 
-def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: ModelLayout | None) -> float:
-    """Return a time before which no rank of a job sends anything of an iteration."""
+def _first_send_s(job: Job, times: Timesheet, iteration: int, laid_out: ModelLayout | None) -> float:
+    """Return a time before which no rank of a job sends a message of an iteration."""
     if laid_out is None or job.ranks is None:
         return float(np.nanmin(times.ready_s[:, iteration], initial=np.inf))
     alone_s = _alone_s(laid_out.plans[laid_out.grid.stage(int(job.ranks[0]))].program)
@@ -111,7 +111,7 @@ def _first_act_s(job: Job, times: Timesheet, iteration: int, laid_out: ModelLayo
 
 
 def _alone_s(program: Program) -> float:
-    """Return how long a rank computes before it sends anything; infinity where it waits for somebody before."""
+    """Return how long a rank computes before it sends a message; infinity if it waits for a message first."""
     seconds = 0.0
     for op in program.ops():
         if isinstance(op, Receive):

@@ -1,7 +1,7 @@
-"""The composition root: a scenario's point goes in, its cluster and job are built and played, a `Run` comes out."""
+"""Simulates one point of a scenario: builds its cluster and its job, runs them and returns a `Run`."""
 
 from clustersim.simulate.collective import time_collective
 from clustersim.simulate.forecast import Forecast, forecast, simulate
-from clustersim.simulate.workloads import Workloads
+from clustersim.simulate.setup import Workloads
 
 __all__ = ["Forecast", "Workloads", "forecast", "simulate", "time_collective"]

@@ -1,4 +1,4 @@
-"""How long one collective takes on a cluster, size by size."""
+"""Times one collective on an idle cluster, size by size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clustersim.communicator.pauses import pauses_s
 from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Environment
-from clustersim.simulate.play import network_over
+from clustersim.simulate.build import build_network
 from clustersim.topology import Node, Topology, load_topology, place
 from clustersim.topology.placement import Block
 
@@ -30,23 +30,23 @@ def time_collective(
     sizes: Sequence[float],
     transport: str = "ideal",
     exact: bool = False,
-    tell: Callable[[float], None] = lambda share: None,
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
     """Time a collective on an idle cluster; return a `clustersim.collective/1` document.
 
     Ranks are the first GPUs of the cluster and enter together. As in nccl-tests, `algbw` is bytes over
-    seconds, and `busbw` is `algbw` times what the busiest rank sends for each byte. With a transport that
-    stages in host memory, the copies out and in count. `exact` turns every shortcut off.
+    seconds, and `busbw` is `algbw` times the bytes that the busiest rank sends for each byte. With a transport that
+    stages messages in host memory, the copies to it and from it count. `exact` turns every shortcut off.
     """
     cluster = load_topology(dict(topology) if isinstance(topology, Mapping) else topology)
     gpus = place(Block(), cluster, num_gpus, seed=0)
     library = load_transport(transport)
     rows = []
     for number, num_bytes in enumerate(sizes):
-        sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries nothing, whatever size is asked for
+        sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries no bytes, whatever the size
         name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, library.library)
         delay_s = pauses_s(schedule, cluster, gpus, library.library, op, algorithm)
-        time_s = play_collective(cluster, gpus, schedule, sent, library, exact, delay_s)
+        time_s = simulate_schedule(cluster, gpus, schedule, sent, library, exact, delay_s)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {
@@ -57,7 +57,7 @@ def time_collective(
                 "algorithm": name,
             }
         )
-        tell((number + 1) / len(sizes))
+        on_progress((number + 1) / len(sizes))
     return {
         "schema": COLLECTIVE_SCHEMA,
         "collective": op,
@@ -69,7 +69,7 @@ def time_collective(
     }
 
 
-def play_collective(
+def simulate_schedule(
     cluster: Topology,
     gpus: np.ndarray,
     schedule: Schedule,
@@ -78,12 +78,13 @@ def play_collective(
     exact: bool = False,
     delay_s: np.ndarray | None = None,
 ) -> float:
-    """Return the seconds that a schedule takes among GPUs [num_ranks] of an idle cluster, from their memory to it.
+    """Return the seconds of a schedule among GPUs [num_ranks] of an idle cluster, from GPU memory to GPU memory.
 
-    With a transport that stages in host memory, the copies out and in count. Ranks pause `delay_s`.
+    With a transport that stages messages in host memory, the copies to it and from it count.
+    Rank i pauses `delay_s[i, step]` before a step.
     """
     env = Environment()
-    network = network_over(env, cluster, library, exact)
+    network = build_network(env, cluster, library, exact)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
         env.run(network.play(schedule, [*own, *extra_ranks(schedule, cluster, gpus)], delay_s=delay_s))

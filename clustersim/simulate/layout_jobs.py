@@ -1,4 +1,4 @@
-"""A job whose model is laid over several GPUs to a copy: who plays it, and what came of it."""
+"""A job whose model copies span several GPUs: one job for each place in a copy, and their joint outcome."""
 
 from __future__ import annotations
 
@@ -21,38 +21,42 @@ from clustersim.results import Spans, Timesheet, add_exchange
 from clustersim.shortcuts.folding import folding
 from clustersim.shortcuts.timed_collectives import timed_programs
 from clustersim.simulate.outcome import Outcome, outcome_of
-from clustersim.simulate.own_updates import own_updates
+from clustersim.simulate.pipedream_updates import micro_batch_updates
 
-_MOST_WATCHED = 64
+_MOST_FIRSTS_WATCHED = 64
+"""The most ranks that are recorded as the first of their stage."""
+
+_NUM_WATCHED = 16
+"""How many ranks are recorded, if stages are fewer."""
 
 
 def jobs_of(
     job: Job,
     laid_out: ModelLayout,
     algorithm: str,
-    again: Callable[[], Network] | None,
+    new_network: Callable[[], Network] | None,
     folds: bool = True,
     detail: bool = True,
 ) -> tuple[list[Job], LayoutExecutor]:
-    """Return a job for each place of a copy, whose ranks are those at that place in every copy; and their executor.
+    """Return a job for each place in a copy, and their executor.
 
-    `job` has all ranks; each of those returned exchanges the gradients of its part of the model, and the ranks of the
-    first one read samples. Shortcuts are taken where `again` is given, which makes another network like the job's: with
-    `folds`, ranks that do the same are played as one, and there is no job of those for whom others stand in. Some ranks
-    are watched where `detail` is asked for. Who shares links is known where copies send what they exchange from GPU to
-    GPU; by way of host memory, ranks are played each by itself.
+    `job` has all ranks; those of a returned job are the ones at its place in all copies. A returned job exchanges the
+    gradients of its part of the model; the ranks of the first one read samples. Shortcuts need `new_network`, which
+    makes another network like the job's. With `folds`, ranks that do the same are simulated as one, and a rank that
+    another one represents has no job. With `detail`, some ranks are recorded. If copies exchange gradients from GPU to
+    GPU, it is known which ranks share links. Through host memory it is not, and each rank is simulated.
     """
     grid = laid_out.grid
     programs = [plan.program for plan in laid_out.plans]
     fold = timed = None
     is_among_gpus = not job.is_staged and algorithm not in IN_HOST_MEMORY["all-reduce"]
-    if again is not None and is_among_gpus and not grid.tiled:
-        fold = folding(again, job.gpus, grid, programs, job.transport) if folds else None
-        timed = None if fold else timed_programs(again, job.gpus, grid, programs, job.transport)
+    if new_network is not None and is_among_gpus and not grid.tiled:
+        fold = folding(new_network, job.gpus, grid, programs, job.transport) if folds else None
+        timed = None if fold else timed_programs(new_network, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None) if detail else []
-    played, timed_bytes = (programs, None) if timed is None else timed
+    executed, timed_bytes = (programs, None) if timed is None else timed
     executor = LayoutExecutor(
-        job.network, job.gpus, grid, played, algorithm, job.transport, watched, timed_bytes, again is not None
+        job.network, job.gpus, grid, executed, algorithm, job.transport, watched, timed_bytes, new_network is not None
     )
     if fold is not None:
         executor = FoldedLayoutExecutor(job.network, job.gpus, grid, algorithm, job.transport, watched, fold)
@@ -69,14 +73,14 @@ def jobs_of(
 
 
 def _num_settling(job: Job, laid_out: ModelLayout) -> int:
-    """Return how many iterations it takes until as much is prefetched as can be, and ranks have found their pace."""
+    """Return how many iterations it takes until prefetch buffers are full and iterations have become periodic."""
     if job.input_stage is None:
         return laid_out.num_settling
     return max(laid_out.num_settling, -(-job.input_stage.prefetch // laid_out.plans[0].program.num_micro_batches))
 
 
 def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: RankWork, num_settling: int) -> Job:
-    """Return the job of some ranks of all."""
+    """Return the job of some of the ranks."""
 
     def slowdown(place: int, iteration: int) -> float:
         return job.slowdown(int(ranks[place]), iteration)
@@ -95,18 +99,18 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: RankWork, num_se
 
 
 def _watched(grid: Grid, is_folded: bool) -> list[int]:
-    """Return the ranks whose days are drawn: one of each stage, and others as far as they play and there is room."""
-    firsts = [grid.in_stage(0, stage) for stage in range(grid.pipeline)][:_MOST_WATCHED]
+    """Return the ranks whose iterations are recorded: the first one of each stage, and more if none are folded."""
+    firsts = [grid.in_stage(0, stage) for stage in range(grid.pipeline)][:_MOST_FIRSTS_WATCHED]
     if is_folded:
         return firsts
     others = [rank for rank in range(grid.num_ranks) if rank not in set(firsts)]
-    return sorted([*firsts, *others[: max(0, 16 - len(firsts))]])
+    return sorted([*firsts, *others[: max(0, _NUM_WATCHED - len(firsts))]])
 
 
-def joined(jobs: Sequence[Job], laid_out: ModelLayout, executor: LayoutExecutor, gpus: np.ndarray) -> Outcome:
-    """Return the outcome of all ranks together, `jobs` being those that were played."""
+def joint_outcome(jobs: Sequence[Job], laid_out: ModelLayout, executor: LayoutExecutor, gpus: np.ndarray) -> Outcome:
+    """Return the outcome of all ranks together; `jobs` are those that were simulated."""
     carried = jobs[0].network.link_bytes + sum(gap.link_bytes for gap in executor.stage_programs.skipped)
-    outcomes = _of_every_place([outcome_of(job, carried) for job in jobs], laid_out, executor)
+    outcomes = _outcomes_by_place([outcome_of(job, carried) for job in jobs], laid_out, executor)
     order = np.argsort(np.concatenate(laid_out.replicas()), kind="stable")
     most = max(outcome.times.ready_s.shape[2] for outcome in outcomes)
     num_iterations = max(outcome.times.begin_s.shape[1] for outcome in outcomes)
@@ -120,12 +124,12 @@ def joined(jobs: Sequence[Job], laid_out: ModelLayout, executor: LayoutExecutor,
     for column in (times.forward_s, *columns):
         column[:] = column[leads]
     shortcuts = (*executor.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))
-    whole = replace(
+    of_all = replace(
         first,
         times=times,
         updates_per_iteration=laid_out.updates_per_iteration,
-        weights=_of_ranks([outcome.weights for outcome in outcomes], order),
-        done=_of_ranks([outcome.done for outcome in outcomes], order),
+        weights=_joined_columns([outcome.weights for outcome in outcomes], order),
+        done=_joined_columns([outcome.done for outcome in outcomes], order),
         gpus=gpus,
         slowest=np.concatenate([outcome.slowest for outcome in outcomes])[order],
         pushed=np.concatenate([outcome.pushed for outcome in outcomes])[order],
@@ -134,13 +138,13 @@ def joined(jobs: Sequence[Job], laid_out: ModelLayout, executor: LayoutExecutor,
         shortcuts=tuple(dict.fromkeys(shortcuts)),
     )
     if not first.in_step:
-        return _of_copies(whole, laid_out)
-    own = own_updates(executor, laid_out, jobs[0].num_warm_up, num_iterations)
-    return whole if own is None else replace(whole, updates=own, gradients_per_update=len(gpus))
+        return _copies_as_workers(of_all, laid_out)
+    updates = micro_batch_updates(executor, laid_out, jobs[0].num_warm_up, num_iterations)
+    return of_all if updates is None else replace(of_all, updates=updates, gradients_per_update=len(gpus))
 
 
-def _of_copies(outcome: Outcome, laid_out: ModelLayout) -> Outcome:
-    """Return the outcome of copies that each are one worker: its gradients are those of its first rank in the log."""
+def _copies_as_workers(outcome: Outcome, laid_out: ModelLayout) -> Outcome:
+    """Return an outcome in which each copy is one worker: the update log names the first rank of the copy."""
     firsts, updates = laid_out.replicas()[0], outcome.updates
     pushed = np.zeros(laid_out.grid.num_ranks, dtype=np.int64)
     pushed[firsts] = len(laid_out.replicas())
@@ -148,30 +152,30 @@ def _of_copies(outcome: Outcome, laid_out: ModelLayout) -> Outcome:
     return replace(outcome, updates=replace(updates, worker=worker), pushed=pushed)
 
 
-def _of_ranks(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
-    """Return one column of all ranks [num_ranks, num_iterations], zero where a rank has fewer iterations."""
+def _joined_columns(columns: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+    """Return one column of all ranks [num_ranks, num_iterations], 0 where a rank has fewer iterations."""
     num = max(column.shape[1] for column in columns)
     padded = [np.pad(column, ((0, 0), (0, num - column.shape[1]))) for column in columns]
-    joined_columns: np.ndarray = np.concatenate(padded)[order]
-    return joined_columns
+    column: np.ndarray = np.concatenate(padded)[order]
+    return column
 
 
-def _of_every_place(outcomes: Sequence[Outcome], laid_out: ModelLayout, executor: LayoutExecutor) -> list[Outcome]:
-    """Return the outcome of the ranks at each place of a copy: where none was played, that of those who stand in."""
-    firsts, played = [int(ranks[0]) for ranks in laid_out.replicas()], iter(outcomes)
-    of = {first: next(played) for first in firsts if executor.exchanging_rank(first) == first}
+def _outcomes_by_place(outcomes: Sequence[Outcome], laid_out: ModelLayout, executor: LayoutExecutor) -> list[Outcome]:
+    """Return the outcome of each place in a copy; a place that was not simulated has that of its representative."""
+    firsts, simulated = [int(ranks[0]) for ranks in laid_out.replicas()], iter(outcomes)
+    of = {first: next(simulated) for first in firsts if executor.exchanging_rank(first) == first}
     return [of[executor.exchanging_rank(first)] for first in firsts]
 
 
-def note_for_all(times: Timesheet) -> None:
-    """Note for every rank of a job what its first one did, who has played for all."""
+def copy_first_rank(times: Timesheet) -> None:
+    """Copy the times of the first rank to all ranks of a job."""
     for column in fields(times):
-        noted = getattr(times, column.name)
-        noted[:] = noted[:1]
+        values = getattr(times, column.name)
+        values[:] = values[:1]
 
 
-def kept_together(jobs: Sequence[Job], laid_out: ModelLayout) -> bool:
-    """Say whether all ranks of a stage began and ended every iteration together, as ranks do that do the same."""
+def stages_kept_together(jobs: Sequence[Job], laid_out: ModelLayout) -> bool:
+    """Return whether exchanges ended together and all ranks of a stage began and ended every iteration together."""
     sheets: dict[int, list[np.ndarray]] = {}
     for job in jobs:
         assert job.ranks is not None
@@ -182,7 +186,7 @@ def kept_together(jobs: Sequence[Job], laid_out: ModelLayout) -> bool:
 
 
 def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
-    """Return a sheet that names the ranks that were awaited as all do, not by their places in a group [num_ranks]."""
+    """Return a sheet in which `awaited_rank` holds numbers of `ranks` [num_ranks], not places within the job."""
     places = times.awaited_rank
     known = ~np.isnan(places)
     named = np.full_like(places, np.nan)
@@ -191,9 +195,9 @@ def _with_own_ranks(times: Timesheet, ranks: np.ndarray) -> Timesheet:
 
 
 def _spans(executor: LayoutExecutor, times: Timesheet, laid_out: ModelLayout, num_before: int) -> Spans:
-    """Return what watched ranks did in their latest iteration: programs, the exchange of gradients, the update.
+    """Return the spans of recorded ranks in their latest iteration: programs, the exchange of gradients, the update.
 
-    The timesheet begins after `num_before` iterations, and ends before one that a rank has begun ahead of others.
+    The timesheet begins after `num_before` iterations. It has no iteration that only some ranks have begun.
     """
     spans, origin_s = executor.recorder.spans()
     for rank, iteration in sorted(executor.recorder.recorded.items()):

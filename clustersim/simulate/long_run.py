@@ -1,4 +1,4 @@
-"""The level above the iterations: days of training with failures, checkpoints and restarts."""
+"""The level above iterations: a long training with failures, checkpoints and restarts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from clustersim.failures.lifetimes import Kinds
 from clustersim.parallelism.checkpoint import checkpoint_bytes
 from clustersim.results import FailureTimes
 from clustersim.seeding import stream
+from clustersim.simulate.build import build_network
 from clustersim.simulate.outcome import Outcome
-from clustersim.simulate.play import network_over
 from clustersim.simulate.setup import Setup
 from clustersim.topology import Node
 
@@ -35,10 +35,10 @@ _MOST_DOWNTIMES = 1000
 
 @dataclass(frozen=True)
 class LongRun:
-    """What is the same for all replicates of a long training.
+    """The part of a long training that is the same for all replicates.
 
-    Checkpoints are written after whole updates, `step_s` each. `rows` are what the best interval was compared
-    with. `kinds` are what can fail.
+    Checkpoints are written after whole updates of `step_s` each. `rows` are the intervals that were compared to find
+    the best one. `kinds` are the lifetimes of what can fail.
     """
 
     failures: Failures
@@ -55,23 +55,23 @@ class LongRun:
 
     @property
     def down_s(self) -> float:
-        """From a failure until work goes on: detection, restart, and reading what was written."""
+        """The time from a failure until training goes on: detection, restart, and reading the checkpoint."""
         return self.failures.detection + self.failures.restart + self.write_s
 
     @property
     def interval_s(self) -> float:
-        """Useful time between checkpoints: what the scenario says, in whole updates."""
+        """The useful time between checkpoints that the scenario sets, in whole updates."""
         every = self.failures.checkpoint.every
         named = {"young": young_s(self.write_s, self.mtbf_s), "daly": daly_s(self.write_s, self.mtbf_s)}
         wanted_s = self.best_s if every == "best" else named[every] if isinstance(every, str) else every
         return max(1, round(wanted_s / self.step_s)) * self.step_s
 
-    def play(self, seed: int) -> Recovery:
-        """Return one replicate's training, with its own failures."""
+    def simulate(self, seed: int) -> Recovery:
+        """Return the training of one replicate, with its own failures."""
         failures = failure_times(self.kinds, lambda what, number: stream(seed, "failures", what, number))
         return recover(self.work_s, self.interval_s, self.write_s, self.down_s, failures)
 
-    def told(self, recoveries: Sequence[Recovery]) -> FailureTimes:
+    def figures(self, recoveries: Sequence[Recovery]) -> FailureTimes:
         """Return the figures of all replicates."""
 
         def mean(column: str) -> float:
@@ -104,19 +104,19 @@ class LongRun:
 
 
 def with_failures(setup: Setup, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], FailureTimes | None]:
-    """Return outcomes with the recovery from failures that each second of them costs in the long run.
+    """Return outcomes with the share of recovery from failures in the long run, and the figures of failures.
 
-    Two levels: an iteration takes what it took on average where it was played, and a long training is made
-    of such iterations; between two checkpoints there are so many of them that their spread averages out.
+    There are two levels. The long training consists of iterations of the mean simulated time: between two checkpoints
+    there are so many that their spread averages out.
     """
     failures = setup.point.failures
     if failures is None:
         return list(outcomes), None
     long_run = _long_run(setup, failures, outcomes)
-    recoveries = [long_run.play(setup.seed(replicate)) for replicate in range(len(outcomes))]
+    recoveries = [long_run.simulate(setup.seed(replicate)) for replicate in range(len(outcomes))]
     shares = [recovery.total_s / recovery.useful_s - 1 for recovery in recoveries]
     slowed = [replace(each, recovery_share=share) for each, share in zip(outcomes, shares, strict=True)]
-    return slowed, long_run.told(recoveries)
+    return slowed, long_run.figures(recoveries)
 
 
 def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> LongRun:
@@ -126,8 +126,8 @@ def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> 
     write_s = checkpoint_s(setup, failures, gpus)
     work_s = failures.length or DEFAULT_LENGTH_S
     if failures.length is None and point.epochs is not None and point.dataset_size is not None:
-        cycle_s = float(np.mean([outcome.iteration_s / outcome.applied_share for outcome in outcomes]))
-        work_s = point.epochs * point.dataset_size / point.global_batch * cycle_s
+        batch_s = float(np.mean([outcome.iteration_s / outcome.applied_share for outcome in outcomes]))
+        work_s = point.epochs * point.dataset_size / point.global_batch * batch_s
     work_s = max(1, math.ceil(work_s / step_s * (1 - 1e-12))) * step_s
     down_s = failures.detection + failures.restart + write_s
     best_s, rows = best_interval(
@@ -137,10 +137,10 @@ def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> 
 
 
 def checkpoint_s(setup: Setup, failures: Failures, gpus: np.ndarray) -> float:
-    """Return how long writing a checkpoint takes: as given, or by sending weights and optimizer state.
+    """Return how long writing a checkpoint takes: as given, or the time to send weights and optimizer state.
 
-    To storage of a rate, the bytes first go to the memory of the writers' hosts and then out at that rate;
-    to a host's memory they go over the network, all writers at once. An optimizer's state that a host keeps is in its
+    To storage with a rate, the bytes first go to the memory of the writers' hosts and then out at that rate. To a
+    host's memory they go over the network, from all writers at once. The state of an offloaded optimizer is in host
     memory already, with the weights that it updates.
     """
     target, topology = failures.checkpoint, setup.topology
@@ -150,7 +150,7 @@ def checkpoint_s(setup: Setup, failures: Failures, gpus: np.ndarray) -> float:
     is_in_hosts = setup.point.parallelism.offloads("optimizer")
     env = simpy.Environment()
     as_files = replace(setup.transport, in_host=None, connection_bytes_per_s=None, receiving_bytes_per_s=None)
-    network = network_over(env, topology, as_files, exact=False)
+    network = build_network(env, topology, as_files, exact=False)
     sent = []
     for rank in np.flatnonzero(num_bytes).tolist():
         gpu = int(gpus[rank])

@@ -1,4 +1,4 @@
-"""What the ranks of a point do in an iteration, as programs of its stages, and as graphs of nodes."""
+"""The programs of a point's stages, which its ranks run in an iteration, and their graphs of nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _AXES = (*AXES, *COLLECTIVE_AXES, SHARD_GROUP, REPLICATE_GROUP)
 
 @dataclass(frozen=True)
 class Programs:
-    """The plan of each stage of a point on a grid of ranks; `algorithm` adds buckets up, `work` says what they do."""
+    """The plan of each stage of a point on a grid of ranks.
+
+    `algorithm` is that of the all-reduce of buckets. `work` returns FLOP and bytes of a compute operation, by stage.
+    """
 
     grid: Grid
     plans: tuple[StagePlan, ...]
@@ -31,30 +34,30 @@ class Programs:
     replica_axes: tuple[str, ...] = REPLICAS
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
-        """Return the ranks among whom a rank's collectives along an axis are."""
+        """Return the ranks of a rank's collectives along an axis."""
         return self.grid.group(rank, self.replica_axes) if axis == BUCKETS else self.grid.collective_group(rank, axis)
 
     def ops(self, stage: int) -> list[Op]:
-        """Return what a rank of a stage does, its own update at the end included."""
+        """Return the operations of a rank of a stage, with its update at the end."""
         plan = self.plans[stage]
         update_s = plan.iteration.update_s
         return [*plan.program.ops(), *([Compute("update", update_s, "update", 0)] if update_s else [])]
 
     def tasks(self) -> list[list[Task]]:
-        """Return the graph of each stage, of which those of its ranks are made.
+        """Return the graph of each stage, from which those of its ranks are made.
 
-        Raise InputError where iterations have none of their own.
+        Raise InputError if a trace cannot express it.
         """
         if self.plans[0].program.staleness is not None:
             message = (
-                "iterations of pipedream flow into one another, and a trace is one iteration that waits for no other; "
-                "export it with another schedule"
+                "pipedream has no flush between iterations, and a trace is one iteration on its own; export it with "
+                "another schedule"
             )
             raise InputError(message, key="parallelism.schedule", got="pipedream", allowed="a schedule with a flush")
         if any(isinstance(op, Copy | HostUpdate) for plan in self.plans for op in plan.program.distinct()):
             message = (
-                "a trace has no node for what a host does beside the GPU: copies to its memory, and updates there; "
-                "export it without offload"
+                "a trace has no node for the work of a host, which is copies to its memory and updates there; export "
+                "it without offload"
             )
             raise InputError(message, key="parallelism.offload", allowed="none")
         tags = tags_of([plan.program for plan in self.plans])
@@ -65,7 +68,7 @@ class Programs:
         ]
 
     def node(self, task: Task, rank: int) -> Node:
-        """Return what a task of a rank's stage is to the rank."""
+        """Return the node of a rank for a task of its stage."""
         if task.axis:
             group = self.group(rank, task.axis)
             if task.node.kind in (SEND, RECEIVE):
@@ -78,51 +81,31 @@ class Programs:
 
 
 def one_point(scenario: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> tuple[str, Point]:
-    """Return the name of a scenario and the one point that it has; raise InputError where it has several."""
+    """Return the name of a scenario and its one point; raise InputError if it has several."""
     loaded = load_scenario(scenario, overrides)
     points = loaded.points()
     if len(points) > 1:
         axes = ", ".join(dict.fromkeys(key for each in points for key in each.axes)) or "num_gpus"
-        message = f"'{loaded.name}' has {len(points)} points and a program is that of one; set {axes} (--set)"
+        message = f"'{loaded.name}' has {len(points)} points, and a program needs one point; set {axes} (--set)"
         raise InputError(message, got=str(len(points)), allowed="1")
     if len(points[0].point.each_job()) > 1:
-        raise InputError(f"'{loaded.name}' has several jobs and a program is that of one; set jobs=1", key="jobs")
+        raise InputError(f"'{loaded.name}' has several jobs, and a program needs one job; set jobs=1", key="jobs")
     return loaded.name, points[0].point
 
 
 def programs_of(setup: Setup) -> Programs:
-    """Return the programs of a point whose workers add gradients up by an all-reduce; raise InputError for others.
+    """Return the programs of a point with the strategy all-reduce; raise InputError for others.
 
-    Times are those of the slowest GPU, for which all wait, at a slowdown of 1; samples are taken to be there.
+    Times are those of the slowest GPU, for which all wait, at a slowdown of 1. Samples are assumed to be loaded.
     """
-    point = setup.point
-    kind = str(getattr(point.strategy, "kind", ""))
-    if kind != "all-reduce":
-        message = f"only workers that add gradients by an all-reduce have a program (the strategy is {kind})"
-        raise InputError(message, key="strategy.kind", got=kind, allowed="all-reduce")
-    if not setup.wire.adds:
-        compression = setup.compression.kind
-        message = f"{compression} gradients are gathered and not added up, and a program has no place for that"
-        raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
-    if point.strategy.blocks_parents:
-        message = (
-            "parents of a tree are held up by their children (stream: default), and a program has no place for that"
-        )
-        raise InputError(message, key="strategy.stream", got="default", allowed="own")
-    if any(bucket.copied_s for bucket in setup.first_plan.buckets):
-        copies = str(getattr(point.strategy, "copies", ""))
-        message = f"those who exchange gradients copy or divide them ({copies}), and a program has no place for that"
-        raise InputError(message, key="strategy.copies", got=copies, allowed="pytorch, pytorch-view or none")
-    if len(setup.kinds_in_use) > 1:
-        kinds = ", ".join(setup.kinds_in_use)
-        raise InputError(f"ranks have the same programs on GPUs of one kind (got {kinds})", got=kinds, key="topology")
+    _check_has_programs(setup)
+    point, laid_out = setup.point, setup.laid_out
     algorithm = str(getattr(point.strategy, "algorithm", "auto"))
-    laid_out = setup.laid_out
     if laid_out is None:
         return _plain(setup, algorithm)
     element_bytes, samples = PRECISIONS[point.precision].activation_bytes, setup.reference.batch
     own = [laid_out.parts[stage :: laid_out.grid.pipeline] for stage in range(laid_out.grid.pipeline)]
-    if point.parallelism.kind != "grid":  # its parts have batches of their own
+    if point.parallelism.kind != "grid":  # the parts of other layouts have batches of their own
         unknown = (_unknown,) * len(laid_out.plans)
         return Programs(laid_out.grid, laid_out.plans, algorithm, unknown, laid_out.replica_axes)
     work = tuple(
@@ -132,8 +115,33 @@ def programs_of(setup: Setup) -> Programs:
     return Programs(laid_out.grid, laid_out.plans, algorithm, work)
 
 
+def _check_has_programs(setup: Setup) -> None:
+    """Raise InputError if a program cannot express what the workers of a point do."""
+    point = setup.point
+    kind = str(getattr(point.strategy, "kind", ""))
+    if kind != "all-reduce":
+        message = f"only the strategy all-reduce has programs (the strategy is {kind})"
+        raise InputError(message, key="strategy.kind", got=kind, allowed="all-reduce")
+    if not setup.wire.adds:
+        compression = setup.compression.kind
+        message = f"{compression} gradients are gathered and not added, and a program cannot express that"
+        raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
+    if point.strategy.blocks_parents:
+        message = "parents of a tree wait for their children (stream: default), and a program cannot express that"
+        raise InputError(message, key="strategy.stream", got="default", allowed="own")
+    if any(bucket.copied_s for bucket in setup.first_plan.buckets):
+        copies = str(getattr(point.strategy, "copies", ""))
+        message = f"workers copy or divide gradients ({copies}), and a program cannot express that"
+        raise InputError(message, key="strategy.copies", got=copies, allowed="pytorch, pytorch-view or none")
+    if len(setup.kinds_in_use) > 1:
+        kinds = ", ".join(setup.kinds_in_use)
+        raise InputError(
+            f"ranks have the same programs only on GPUs of one kind (got {kinds})", got=kinds, key="topology"
+        )
+
+
 def _plain(setup: Setup, algorithm: str) -> Programs:
-    """Return the one program of ranks that each train a copy of the whole model."""
+    """Return the program of ranks that each have a copy of the whole model."""
     reference, plan = setup.reference, setup.first_plan
     factor = setup.slowest_of(setup.kinds_in_use[0])
     layers = [time.layer for time in reference.layers]
@@ -152,15 +160,15 @@ def _layers(part: Part) -> list[Layer]:
 
 
 def _work(parts: Sequence[Sequence[Layer]], samples: int, element_bytes: float, program: Program) -> Work:
-    """Return what says the work of a compute of these layers, which it names as `first` or `first to last`.
+    """Return a function that gives FLOP and bytes of a compute operation, named after its layers (`a` or `a to b`).
 
-    FLOP are those of the layers for `samples`; bytes are what they read and write of activations and weights.
+    FLOP are those of the layers for `samples`; bytes are those of activations and weights that they read and write.
     """
     has_weights_apart = any(isinstance(op, Compute) and op.phase == WEIGHTS for op in program.distinct())
     places = {layer.name: (number, at) for number, part in enumerate(parts) for at, layer in enumerate(part)}
 
     def work(op: Compute) -> tuple[float, float]:
-        """Return FLOP and bytes of a compute; 0 of one that is of no layers of one part."""
+        """Return FLOP and bytes of a compute operation; 0 if it is not named after layers of one part."""
         ends = [places.get(name) for name in (op.name.split(" to ")[0], op.name.split(" to ")[-1])]
         if ends[0] is None or ends[1] is None or ends[0][0] != ends[1][0]:
             return 0.0, 0.0
@@ -178,7 +186,7 @@ def _unknown(op: Compute) -> tuple[float, float]:
 
 
 def _flop(layer: Layer, phase: str, has_weights_apart: bool) -> float:
-    """Return the FLOP of a sample in a phase."""
+    """Return the FLOP of a layer for one sample in a phase."""
     by_phase: Mapping[str, float] = {
         FORWARD: layer.flop,
         RECOMPUTE: layer.flop,

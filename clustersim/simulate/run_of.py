@@ -1,17 +1,21 @@
-"""What came of playing a point's replicates, as a `Run`."""
+"""Makes a `Run` of the outcomes of a point's replicates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from clustersim.hardware import load_gpu
+from clustersim.parallelism import ModelLayout
+from clustersim.parallelism.memory_over_time import TimedPass, memory_over_time
+from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS
 from clustersim.results import (
     Interval,
+    MemoryLine,
     PublishedFigure,
     Run,
     Spans,
@@ -26,18 +30,18 @@ from clustersim.results import (
     window_spans,
 )
 from clustersim.scenario import Point
-from clustersim.simulate.memory_time import memory_lines
-from clustersim.simulate.outcome import Outcome, mean_cycle, mean_parts
-from clustersim.simulate.own_updates import facts_of
-from clustersim.simulate.price import dollars, joules
+from clustersim.simulate.outcome import Outcome, mean_over_outcomes, mean_parts
+from clustersim.simulate.pipedream_updates import micro_batch_update_facts
 from clustersim.simulate.setup import Setup
 
 _DETAILED_RANKS = 16
 _LEVEL = 0.95
+_PHASES = {FORWARD: FORWARD, RECOMPUTE: BACKWARD, BACKWARD: BACKWARD, WEIGHTS: WEIGHTS}
+_MICRO_BATCH = ", micro-batch "
 
 
 def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], detail: bool = True) -> Run:
-    """Return the run of a point, from what came of playing its replicates; what has many rows with `detail` alone."""
+    """Return the run of a point from the outcomes of its replicates; tables with many rows only with `detail`."""
     run = _with_links(_figures(setup, axes, outcomes), setup, outcomes[0])
     return _with_detail(run, setup, outcomes) if detail else run
 
@@ -45,7 +49,7 @@ def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], detai
 def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
     """Return a run with the figures of all its replicates."""
     point = setup.point
-    iteration_s = mean_cycle(outcomes, [outcome.iteration_s for outcome in outcomes])
+    iteration_s = mean_over_outcomes(outcomes, [outcome.iteration_s for outcome in outcomes])
     samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
     kinds = setup.kinds(setup.gpus(0))
     fullest = max((setup.memory_bytes(kind) for kind in setup.kinds_in_use), key=lambda held: sum(held.values()))
@@ -74,7 +78,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         gradients=_gradients(outcomes),
         window_s=sum(outcome.window_s for outcome in outcomes),
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
-        facts={**point.strategy.facts(setup.num_workers), **facts_of(setup.laid_out)},
+        facts={**point.strategy.facts(setup.num_workers), **micro_batch_update_facts(setup.laid_out)},
         iteration_dollars=dollars(kinds, iteration_s),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
@@ -83,7 +87,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
 
 
 def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:
-    """Return a run with what travelled between which ranks, and what its links carried, in the first replicate."""
+    """Return a run with its buckets, its links and the bytes that these carried, in the first replicate."""
     topology = setup.topology
     bytes_per_s = topology.links.bytes_per_s
     return replace(
@@ -100,7 +104,7 @@ def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:
 
 
 def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
-    """Return a run with what there is a row of for each rank, layer, iteration or gradient of the first replicate."""
+    """Return a run with the tables by rank, layer, iteration and gradient of the first replicate."""
     first = outcomes[0]
     return replace(
         run,
@@ -117,19 +121,19 @@ def _with_detail(run: Run, setup: Setup, outcomes: list[Outcome]) -> Run:
 
 
 def _applied_share(outcomes: list[Outcome]) -> float:
-    """Return which share of the gradients came in time to be applied: 1 where none is ever dropped."""
+    """Return the share of gradients that were applied: 1 if none was dropped."""
     applied, dropped = _gradients(outcomes).values()
     return applied / (applied + dropped)
 
 
 def _gradients(outcomes: list[Outcome]) -> dict[str, int]:
-    """Return how many gradients were applied, and how many dropped, in all replicates."""
+    """Return how many gradients were applied and dropped in all replicates."""
     applied, dropped = (sum(counts) for counts in zip(*(outcome.gradients for outcome in outcomes), strict=True))
     return {"applied": applied, "dropped": dropped}
 
 
 def _layers(setup: Setup) -> tuple[tuple[str, str, float, float, str, float], ...]:
-    """Return what each layer takes in an iteration on a GPU that has a whole copy, and the bytes of its gradient."""
+    """Return the times of each layer in an iteration on a GPU with the whole model, and the bytes of its gradient."""
     size, times = setup.reference.gradient_bytes_per_parameter, setup.point.parallelism.micro_batches
     return tuple(
         (
@@ -151,7 +155,7 @@ def _time_to_train_s(point: Point, samples_per_s: float) -> float | None:
 
 
 def _speedup(setup: Setup, samples_per_s: float) -> float | None:
-    """Return hours over hours where the baseline gives hours, else samples per second over the baseline's."""
+    """Return the ratio of hours if the baseline gives hours, else that of samples per second."""
     baseline = setup.point.baseline
     if baseline is not None and baseline.hours is not None:
         total_s = _time_to_train_s(setup.point, samples_per_s)
@@ -172,7 +176,7 @@ def _basis(setup: Setup) -> str:
 
 
 def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
-    """Return the confidence interval over replicates, of the logarithm, since a time is never negative."""
+    """Return the confidence interval over replicates; it is computed on logarithms, since times are positive."""
     logarithms = confidence_interval([math.log(outcome.iteration_s) for outcome in outcomes], _LEVEL)
     if logarithms is None:
         return None
@@ -185,7 +189,7 @@ def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
 
 
 def _spans(setup: Setup, outcome: Outcome) -> Spans:
-    """Return the spans of the last iteration, or of a stretch as long; layer by layer for a few ranks."""
+    """Return the spans of the last iteration, or of an interval as long; layer by layer for a few ranks."""
     layers = [(time.layer.name, time.backward_s) for time in reversed(setup.reference.layers) if time.backward_s > 0]
     buckets = [bucket.name for bucket in setup.plan(setup.reference).buckets]
     if outcome.spans is not None:
@@ -199,15 +203,63 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
 
 
 def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
-    """Return by how many links messages leave a host, and how many it has, at most one a GPU in use; None if none do.
+    """Return how many links carry messages out of a host, and how many it has, at most one per GPU in use.
 
-    It is the host that has most of them.
+    It is the host that has most of them; None if no message leaves a host.
     """
     links, hosts = setup.topology.links, setup.topology.node_hosts
     leaves = (hosts[links.src] >= 0) & (hosts[links.src] != hosts[links.dst])
     host, num_hosts = hosts[links.src[leaves]], int(hosts.max()) + 1
     used = np.bincount(host, outcome.link_bytes[leaves] > 0, num_hosts)
     gpus = np.bincount(hosts[setup.topology.gpus[outcome.gpus]], minlength=num_hosts)
-    there = np.where(used > 0, np.minimum(np.bincount(host, minlength=num_hosts), gpus), 0)
-    most = int(there.argmax())
-    return (int(used[most]), int(there[most])) if there[most] else None
+    num_links = np.where(used > 0, np.minimum(np.bincount(host, minlength=num_hosts), gpus), 0)
+    most = int(num_links.argmax())
+    return (int(used[most]), int(num_links[most])) if num_links[most] else None
+
+
+def dollars(kinds: Sequence[str], seconds: float) -> float | None:
+    """Return the price of GPUs of these kinds for some seconds, idle or not; None if a sheet has no price.
+
+    >>> dollars(["p100"], 1.0) is None
+    True
+    """
+    prices = [load_gpu(kind).dollars_per_hour for kind in kinds]
+    known = [price for price in prices if price is not None]
+    return sum(known) * seconds / 3600 if len(known) == len(prices) else None
+
+
+def joules(kinds: Sequence[str], seconds: float) -> float | None:
+    """Return the energy of GPUs of these kinds at their maximum power for some seconds; None if a sheet has no power.
+
+    It is an upper estimate for the GPUs. Hosts and switches are left out.
+    """
+    powers = [load_gpu(kind).power_w for kind in kinds]
+    known = [power for power in powers if power is not None]
+    return sum(known) * seconds if len(known) == len(powers) else None
+
+
+def memory_lines(laid_out: ModelLayout, spans: Spans) -> tuple[MemoryLine, ...]:
+    """Return the memory over time of the first rank of each stage; none for a stage without complete passes."""
+    each, lines = laid_out.grid.num_ranks // laid_out.grid.pipeline, []
+    passes = _passes(spans)
+    for stage, held in enumerate(laid_out.held):
+        steps = memory_over_time(held, passes.get(stage * each, []))
+        if steps is not None:
+            times_s, num_bytes = zip(*steps, strict=True)
+            lines.append(MemoryLine(stage, stage * each, times_s, num_bytes))
+    return tuple(lines)
+
+
+def _passes(spans: Spans) -> dict[int, list[TimedPass]]:
+    """Return the passes of each rank; consecutive compute spans of one phase and micro-batch are one pass."""
+    passes: dict[int, list[TimedPass]] = {}
+    for kind, rank, _, start_s, end_s, name, _ in spans.rows():
+        _, is_pass, number = name.rpartition(_MICRO_BATCH)
+        if kind not in _PHASES or not is_pass:
+            continue
+        own, phase = passes.setdefault(rank, []), _PHASES[kind]
+        if own and own[-1][:2] == (phase, int(number)):
+            own[-1] = own[-1]._replace(end_s=end_s)
+        else:
+            own.append(TimedPass(phase, int(number), start_s, end_s))
+    return passes

@@ -1,8 +1,8 @@
-"""Everything a point of a scenario needs before anything moves: cluster, devices, work, plan."""
+"""Everything a point of a scenario needs before the simulation starts: cluster, devices, workloads and plans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -23,59 +23,75 @@ from clustersim.scenario.layout import layout_of, of_a_batch, work_of
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
-from clustersim.simulate.workloads import Workloads
 from clustersim.spec import Spec
 from clustersim.stragglers import constant_factors
 from clustersim.topology import Topology, place
 from clustersim.topology.processes import Threads, with_processes
 from clustersim.units import format_size
 
+_MOST_WORKLOADS = 64
+
+
+class Workloads:
+    """A cache of workloads, which the points of a sweep share. It drops the oldest first."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Workload] = {}
+
+    def get(self, key: Hashable, build: Callable[[], Workload]) -> Workload:
+        """Return the workload of this key; build it the first time. The key is everything that it depends on."""
+        if key not in self._known:
+            self._known[key] = build()
+            if len(self._known) > _MOST_WORKLOADS:
+                del self._known[next(iter(self._known))]
+        return self._known[key]
+
 
 class Setup:
-    """Everything a point needs that does not change while it runs.
+    """Everything a point needs that does not change while it is simulated.
 
-    `workloads` may be those of other points: files they were read from are taken not to have changed since. Of jobs
-    that share a cluster, those `ahead` have chosen their GPUs before. Where the run will have no `detail`, nobody notes
-    down what is drawn of it alone.
+    Other points may share the `workloads`: the files they were read from must not have changed since. If several jobs
+    share a cluster, `jobs_before` have chosen their GPUs already. Without `detail`, nothing is recorded that only
+    figures of single ranks, layers and iterations need.
     """
 
     def __init__(
-        self, point: Point, workloads: Workloads | None = None, ahead: Sequence[Setup] = (), detail: bool = True
+        self, point: Point, workloads: Workloads | None = None, jobs_before: Sequence[Setup] = (), detail: bool = True
     ):
         self.point, self.detail = point, detail
         self.transport: Transport = load_transport(point.transport)
-        self.topology = _beside_others(build_topology(point.topology), point.background_traffic)
+        self.topology = _with_background_traffic(build_topology(point.topology), point.background_traffic)
         into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s
         if into_bytes_per_s is not None and from_bytes_per_s is not None:
-            share = self.transport.efficiency  # of a link's rate that is payload
+            share = self.transport.efficiency  # payload as a share of a link's rate
             rates = into_bytes_per_s / share, from_bytes_per_s / share
             threads = Threads(self.transport.threads or 1, *rates, self.transport.half_rate_bytes)
             self.topology = with_processes(self.topology, threads)
         self.model, self.given_times = load_workload(point.model)
         self._workloads = Workloads() if workloads is None else workloads
-        self._ahead = tuple(ahead)
+        self._jobs_before = tuple(jobs_before)
         self._placed: dict[int, np.ndarray] = {}
         self._plans: dict[str, Iteration] = {}
 
     def seed(self, replicate: int) -> int:
-        """Return the seed of a replicate: the scenario's own for the first of the first job, then others by name."""
-        if self._ahead:
-            return int(stream(self._ahead[0].seed(replicate), "job", len(self._ahead)).integers(2**63))
+        """Return the seed of a replicate: the scenario's for the first of the first job, else one derived from it."""
+        if self._jobs_before:
+            return int(stream(self._jobs_before[0].seed(replicate), "job", len(self._jobs_before)).integers(2**63))
         if not replicate:
             return self.point.seed
         return int(stream(self.point.seed, "replicate", replicate).integers(2**63))
 
     def gpus(self, replicate: int) -> np.ndarray:
-        """Return the GPU number of each rank [num_ranks]: those that the jobs ahead leave, by a chance all share."""
+        """Return the GPU number of each rank [num_ranks], out of those that earlier jobs leave free."""
         if replicate not in self._placed:
-            first, point = (*self._ahead, self)[0], self.point
-            taken = np.concatenate([np.zeros(0, dtype=np.int64), *(each.gpus(replicate) for each in self._ahead)])
+            first, point = (*self._jobs_before, self)[0], self.point
+            taken = np.concatenate([np.zeros(0, dtype=np.int64), *(each.gpus(replicate) for each in self._jobs_before)])
             gpus = place(point.placement, self.topology, point.num_gpus, first.seed(replicate), taken)
             self._placed = {replicate: gpus}
         return self._placed[replicate]
 
     def kinds(self, gpus: np.ndarray) -> list[str]:
-        """Return the name of each GPU's sheet [num_ranks]."""
+        """Return the sheet name of each GPU [num_ranks]."""
         names = [self.topology.gpu_sheets[gpu] for gpu in gpus]
         known = [name for name in names if name]
         if len(known) < len(names):
@@ -88,14 +104,14 @@ class Setup:
 
     @cached_property
     def kinds_in_use(self) -> list[str]:
-        """The GPU sheets of all replicates, that of the first one's rank 0 first."""
+        """The GPU sheets of all replicates; that of rank 0 in the first replicate comes first."""
         every = (kind for replicate in range(self.point.replicates) for kind in self.kinds(self.gpus(replicate)))
         return list(dict.fromkeys(every))
 
     def workload(self, kind: str, batch: int | None = None, num_passes: int | None = None) -> Workload:
-        """Return an iteration's work on a GPU of this kind, at the point's batch per GPU where none is given.
+        """Return the work of an iteration on a GPU of this kind, at the point's batch per GPU if `batch` is None.
 
-        An update is of the point's number of passes, or of `num_passes`.
+        An update follows the point's number of passes, or `num_passes`.
         """
         point, size = self.point, batch or self.point.per_gpu_batch
         passes = num_passes or point.parallelism.num_passes
@@ -106,12 +122,12 @@ class Setup:
 
     @property
     def reference(self) -> Workload:
-        """The first rank's work, which the report shows layer by layer; of a micro-batch where ranks have parts."""
+        """The work of the first rank, which the report shows by layer; that of a micro-batch if the model is split."""
         return self.workload(self.kinds_in_use[0], None if self.point.is_plain else self.point.micro_batch)
 
     @cached_property
     def laid_out(self) -> ModelLayout | None:
-        """What each stage of a model has and does that is laid over several GPUs to a copy; None of one that is not."""
+        """The parts and plans of all stages, if a copy of the model spans several GPUs; else None."""
         if self.point.is_plain:
             return None
         if len(self.kinds_in_use) > 1:
@@ -121,15 +137,15 @@ class Setup:
 
     @property
     def num_workers(self) -> int:
-        """How many ranks exchange a gradient: all, or those that have the same part of a model."""
+        """How many ranks exchange a gradient: all, or those that hold the same part of the model."""
         return self.point.num_gpus if self.laid_out is None else self.laid_out.num_replicas
 
     def slowest_of(self, kind: str) -> float:
-        """Return how many times as long as the mean GPU of a kind the slowest takes that each of the kind waits for."""
+        """Return the time of the slowest GPU of a kind that others wait for, divided by that of the mean GPU."""
         return self._slowest[kind]
 
     def shares_of_slowest(self, replicate: int) -> np.ndarray:
-        """Return [num_ranks] the share of `slowest_of` that each rank keeps beside constant stragglers."""
+        """Return the share of `slowest_of` that each rank keeps with constant stragglers [num_ranks]."""
         gpus = self.gpus(replicate)
         hosts, kinds = self.topology.gpu_hosts[gpus], np.array(self.kinds(gpus))
         factors, shares = constant_factors(self.point.stragglers, hosts), np.ones(len(gpus))
@@ -142,7 +158,7 @@ class Setup:
 
     @cached_property
     def _slowest(self) -> dict[str, float]:
-        """The same by kind, of as many GPUs as the first replicate has that has any of it."""
+        """`slowest_of` by kind, for as many GPUs as the first replicate with that kind has."""
         found: dict[str, float] = {}
         for replicate in range(self.point.replicates):
             gpus = self.gpus(replicate)
@@ -156,12 +172,12 @@ class Setup:
         return found
 
     def _kind_of(self, work: Workload) -> str:
-        """Return the kind, as the topology names it, of the GPU whose work this is."""
+        """Return the kind of the GPU that does this work, as the topology names it."""
         return next(kind for kind in self.kinds_in_use if load_gpu(kind) == work.gpu)
 
     @property
     def compression(self) -> Compression:
-        """What makes gradients smaller; nothing does where none is sent."""
+        """The compression of gradients; none where no gradient is sent."""
         return compression_of(self.point, self.num_workers)
 
     @property
@@ -171,18 +187,18 @@ class Setup:
 
     @cached_property
     def wire(self) -> Wire:
-        """What compressed gradients are to those who exchange them."""
+        """How compressed gradients are sent: their size, and whether they can be added."""
         plain = self.reference.gradient_bytes_per_parameter
         return wire_of(self.point, self.compression, plain, self.num_workers)
 
     @property
     def one_gpu_batch(self) -> int:
-        """The batch of the one GPU that the cluster is compared with: per GPU, or global where that is fixed."""
+        """The batch of the single GPU that the cluster is compared with: per GPU, or global if that is fixed."""
         return self.point.batch.global_ or self.point.per_gpu_batch
 
     @cached_property
     def one_gpu_samples_per_s(self) -> float:
-        """What one GPU of the first rank's kind trains at that batch, without anybody to wait for."""
+        """The throughput of a single GPU of the first rank's kind at that batch."""
         work = self.workload(self.kinds_in_use[0], self.one_gpu_batch)
         return self.one_gpu_batch / of_a_batch(self.point, work, self.one_gpu_batch, self.given_times).compute_s
 
@@ -192,15 +208,15 @@ class Setup:
         return self.plan_of(self.kinds_in_use[0]) if self.laid_out is None else self.laid_out.plans[0].iteration
 
     def plan_of(self, kind: str) -> Iteration:
-        """Return the iteration of a rank that has the whole model, on a GPU of this kind, at a slowdown of 1."""
+        """Return the iteration of a rank with the whole model, on a GPU of this kind, at a slowdown of 1."""
         if kind not in self._plans:
             self._plans[kind] = self.plan(self.workload(kind))
         return self._plans[kind]
 
     def plan(self, workload: Workload, layer_slowdown: np.ndarray | None = None) -> Iteration:
-        """Return the iteration of one rank, at the pace of the slowest it waits for.
+        """Return the iteration of one rank, as slow as the slowest GPU that it waits for.
 
-        `layer_slowdown` [num_layers] stretches each layer.
+        `layer_slowdown` [num_layers] multiplies the times of each layer.
         """
         strategy, layers, factor = self.point.strategy, workload.layers, self.slowest_of(self._kind_of(workload))
         stretch = factor * (np.ones(len(layers)) if layer_slowdown is None else layer_slowdown)
@@ -221,10 +237,10 @@ class Setup:
             {row: owner for row, (owner, _) in shared.items()},
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
-        return self._held_up(with_codec(plan, codec))
+        return self._exchange_after_parents(with_codec(plan, codec))
 
-    def _held_up(self, plan: Iteration) -> Iteration:
-        """Return an iteration whose exchange begins a backward pass later, where parents can go backward only then."""
+    def _exchange_after_parents(self, plan: Iteration) -> Iteration:
+        """Return an iteration; if the strategy holds parents up, it begins its exchange a backward pass later."""
         if not self.point.strategy.blocks_parents or self.num_workers == 1:
             return plan
         return replace(
@@ -232,9 +248,9 @@ class Setup:
         )
 
     def _update_s(self, own_s: float) -> float:
-        """Return the seconds of an update that takes a GPU `own_s`, and its process as long as it has to issue it.
+        """Return the seconds of an update that takes a GPU `own_s`: at least the time its process needs to issue it.
 
-        Nothing is waited for before it on a lone GPU, whose process issues it ahead.
+        On a single GPU there is nothing to wait for before the update, so the process issues it ahead.
         """
         issue = self.point.optimizer.issue
         if issue is None or self.num_workers == 1:
@@ -247,13 +263,13 @@ class Setup:
 
     @property
     def _host_bytes_per_s(self) -> float | None:
-        """What a core of the first rank's host moves where gradients are copied to it; None where they are not."""
+        """The copy rate of a core of the first rank's host, if messages are staged in host memory; else None."""
         if self.transport.buffers != "host":
             return None
         return self.topology.core_bytes_per_s(self.topology.memory[int(self.gpus(0)[0])])
 
     def memory_bytes(self, kind: str) -> dict[str, float]:
-        """Return what a GPU of this kind holds, by what it is for: the same on every kind."""
+        """Return the bytes that a GPU of this kind holds, by purpose: the same on every kind."""
         return self._whole_memory if self.laid_out is None else self.laid_out.fullest
 
     @cached_property
@@ -261,7 +277,7 @@ class Setup:
         return gpu_memory(self.point, self.model)
 
     def memory_warnings(self) -> tuple[str, ...]:
-        """Refuse a plan that does not fit, or say so where the scenario lets it pass."""
+        """Return a warning for each kind of GPU that lacks memory; raise InputError if the scenario checks memory."""
         warnings = []
         for kind in self.kinds_in_use:
             try:
@@ -273,53 +289,55 @@ class Setup:
         return tuple(warnings)
 
     def assumptions(self, link_kinds: Iterable[str]) -> tuple[str, ...]:
-        """Return every guess that the forecast stands on, as a sentence; `link_kinds` are those that were used."""
+        """Return every assumption of the forecast as a sentence; `link_kinds` are those of the links that were used."""
         hosts = {self.topology.host_sheets[host] for host in self.topology.gpu_hosts[self.gpus(0)].tolist()}
         sheets: list[Sheet] = [*map(load_gpu, self.kinds_in_use), self.transport]
         sheets += map(load_cpu, sorted(filter(None, hosts)))
         sheets += [load_link(kind) for kind in link_kinds if kind in LINKS]
-        guesses = [f"{sheet.title}: {key}, {reason}" for sheet in sheets for key, reason in sheet.assumed().items()]
+        assumed = [f"{sheet.title}: {key}, {reason}" for sheet in sheets for key, reason in sheet.assumed().items()]
         of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
-        told = [*of_compute, *self._told_of_the_slowest(), *self._assumed_by_the_scenario()]
-        return tuple(dict.fromkeys([*told, *guesses]))
+        own = [*of_compute, *self._variability_assumptions(), *self._scenario_assumptions()]
+        return tuple(dict.fromkeys([*own, *assumed]))
 
-    def _told_of_the_slowest(self) -> list[str]:
-        """Say what unequal GPUs cost those that wait for each other."""
-        told = []
+    def _variability_assumptions(self) -> list[str]:
+        """Return how much longer ranks compute because GPUs of one kind differ in speed."""
+        sentences = []
         for kind in self.kinds_in_use:
             gpu, factor = load_gpu(kind), self.slowest_of(kind)
             if factor != 1:
-                told.append(told_of_slowest(gpu, factor, variability_of(self.point, gpu, self.given_times)))
-        return told
+                sentences.append(told_of_slowest(gpu, factor, variability_of(self.point, gpu, self.given_times)))
+        return sentences
 
-    def _assumed_by_the_scenario(self) -> list[str]:
-        told = []
+    def _scenario_assumptions(self) -> list[str]:
+        """Return the assumptions that the scenario sets."""
+        sentences = []
         if self.point.transport == "ideal":
-            told.append("Messages cost no overhead and adding gradients no time (transport ideal).")
-        told += [f"Compute times vary as the scenario says: {_knobs(spec)}." for spec in self.point.stragglers]
+            sentences.append("Messages have no overhead and adding gradients takes no time (transport ideal).")
+        sentences += [f"Compute times vary as the scenario says: {_spec_text(spec)}." for spec in self.point.stragglers]
         if self.point.input is not None:
-            told.append(f"Samples come as the scenario says: {_knobs(self.point.input)}.")
+            sentences.append(f"Samples come as the scenario says: {_spec_text(self.point.input)}.")
         hosts = self.topology.gpu_hosts[self.gpus(0)]
         if self.laid_out is not None and (held := float(held_in_hosts(self.laid_out, hosts, 0).max())):
             has = memory_of_host(self.point)
-            room = "how much it has is not known, and not checked" if has is None else f"it has {format_size(has)}"
-            told.append(f"The memory of a host holds {format_size(held)} of what its GPUs offload; {room}.")
+            capacity = "unknown, and not checked" if has is None else format_size(has)
+            sentences.append(f"Host memory holds {format_size(held)} of offloaded data; its capacity is {capacity}.")
         if self.compression.kind != "none":
-            told.append(f"Gradients are compressed as the scenario says: {_knobs(self.compression)}.")
+            sentences.append(f"Gradients are compressed as the scenario says: {_spec_text(self.compression)}.")
         if self.point.failures is not None:
-            told.append(f"GPUs and hosts fail and are replaced as the scenario says: {_knobs(self.point.failures)}.")
+            failures = _spec_text(self.point.failures)
+            sentences.append(f"GPUs and hosts fail and are replaced as the scenario says: {failures}.")
         if self.point.background_traffic:
             share = f"{self.point.background_traffic:.0%}"
-            told.append(f"Other jobs take {share} of every link between switches (background_traffic).")
+            sentences.append(f"Other jobs take {share} of every link between switches (background_traffic).")
         if self.point.placement.kind != "block":
-            told.append(f"The job lies on the cluster as the scenario says: placement {_knobs(self.point.placement)}.")
-        return told
+            sentences.append(f"GPUs are chosen as the scenario says: placement {_spec_text(self.point.placement)}.")
+        return sentences
 
 
 def _gradients(layer: LayerTime, factor: float, by_tensor: bool) -> list[tuple[str, float, float, int]]:
-    """Return name, seconds forward and backward and parameters of what a layer hands over at once, in forward order.
+    """Return name, forward and backward seconds and number of parameters of each gradient of a layer, in forward order.
 
-    The first tensor comes last, with the seconds: all are ready when the layer's pass backward has ended.
+    The first tensor comes last, with the seconds: all are ready when the backward pass of the layer has ended.
     """
     name, seconds = layer.layer.name, (layer.forward_s * factor, layer.backward_s * factor)
     if not by_tensor:
@@ -330,8 +348,8 @@ def _gradients(layer: LayerTime, factor: float, by_tensor: bool) -> list[tuple[s
 
 
 @lru_cache(maxsize=4)
-def _beside_others(topology: Topology, share: float) -> Topology:
-    """Return the cluster with what other jobs leave of the links between switches; the latest are kept."""
+def _with_background_traffic(topology: Topology, share: float) -> Topology:
+    """Return the cluster; links between switches have the bandwidth that other jobs leave. The latest are cached."""
     if not share:
         return topology
     links, hosts = topology.links, topology.node_hosts
@@ -340,7 +358,7 @@ def _beside_others(topology: Topology, share: float) -> Topology:
     return replace(topology, links=replace(links, bytes_per_s=links.bytes_per_s * left))
 
 
-def _knobs(spec: Spec) -> str:
-    """Return a part of the scenario in a line, without what was left at its default."""
+def _spec_text(spec: Spec) -> str:
+    """Return a part of the scenario in one line, without keys at their defaults."""
     values = spec.model_dump(exclude_defaults=True, exclude={"kind"})
     return " ".join([str(getattr(spec, "kind", "")), *(f"{key} {value}" for key, value in values.items())]).strip()

@@ -1,4 +1,4 @@
-"""Graphs of ranks played on a cluster: what another tool has recorded, or a program of ours that was written down."""
+"""Simulates graphs of ranks on a cluster: traces of another tool, or exported programs of clustersim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Environment, Network
 from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, in_order
-from clustersim.simulate.play import network_over
+from clustersim.simulate.build import build_network
 from clustersim.topology import Node as Place
 from clustersim.topology import Topology, load_topology, place
 from clustersim.topology.placement import Block
@@ -27,36 +27,36 @@ from clustersim.topology.placement import Block
 PLAY_SCHEMA = "clustersim.play/1"
 
 Process = Generator[simpy.Event, Any, None]
-_Stretch = tuple[float, float]
+_Interval = tuple[float, float]
 
 
-def play_traces(
+def simulate_traces(
     graphs: Sequence[Sequence[Node]],
     topology: str | Topology | Mapping[str, Any],
     transport: str = "ideal",
     exact: bool = False,
-    tell: Callable[[float], None] = lambda share: None,
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """Play the graph of each rank on the first GPUs of a cluster; return a `clustersim.play/1` document.
+    """Simulate the graph of each rank on the first GPUs of a cluster; return a `clustersim.play/1` document.
 
-    A GPU computes one node after the other, of those that may begin the one that comes first in its graph. A send sets
-    off at once, and its receiver waits for it. The collectives of a group follow one another. For each rank, and for
-    all in the mean, `compute_s` is when it computes, `exposed_s` when it does not and its messages are on their way,
-    and `waiting_s` what is left of `end_s`.
+    A GPU computes one node at a time: of the nodes that may begin, the first one in its graph. A send starts at once,
+    and its receiver waits for it. The collectives of a group run one after another. For each rank, and for their mean,
+    `compute_s` is the time in which it computes, `exposed_s` the time in which it does not compute and its messages
+    are in flight, and `waiting_s` the rest of `end_s`.
     """
     cluster = load_topology(dict(topology) if isinstance(topology, Mapping) else topology)
     gpus = place(Block(), cluster, len(graphs), seed=0)
     library = load_transport(transport)
-    network = network_over(Environment(), cluster, library, exact)
-    stage = _Stage(network, gpus, library, tell)
-    ranks = [_Rank(stage, rank, graph) for rank, graph in enumerate(graphs)]
-    stage.num_left = sum(map(len, graphs))
+    network = build_network(Environment(), cluster, library, exact)
+    shared = _SharedState(network, gpus, library, on_progress)
+    ranks = [_Rank(shared, rank, graph) for rank, graph in enumerate(graphs)]
+    shared.num_left = sum(map(len, graphs))
     for each in ranks:
         each.begin()
     network.env.run()
-    if stage.num_left:
+    if shared.num_left:
         waiting = ", ".join(str(each.rank) for each in ranks if each.num_left)
-        raise SimulationError(f"at {network.env.now} s ranks wait for ever for one another: {waiting}")
+        raise SimulationError(f"deadlock at {network.env.now} s: these ranks wait for each other: {waiting}")
     rows = [each.row() for each in ranks]
     return {
         "schema": PLAY_SCHEMA,
@@ -70,48 +70,48 @@ def play_traces(
     }
 
 
-class _Letter:
-    """A message: when it set off, and its arrival."""
+class _Message:
+    """A message: when it was sent, and the event of its arrival."""
 
     def __init__(self, env: simpy.Environment):
         self.arrived: simpy.Event = env.event()
         self.sent_s = float("inf")
 
 
-class _Meeting:
-    """A collective of a group: how many have yet to enter it, and when the last of them did."""
+class _GroupCollective:
+    """A collective of a group: how many ranks have yet to enter it, and when the last one did."""
 
-    def __init__(self, collective: Collective, num_to_come: int):
+    def __init__(self, collective: Collective, num_missing: int):
         self.collective = collective
-        self.num_to_come = num_to_come
+        self.num_missing = num_missing
         self.last_s = float("inf")
 
 
-class _Stage:
-    """What ranks share: the network, messages between them, and where they meet."""
+class _SharedState:
+    """What ranks share: the network, the messages between them, and their collectives."""
 
-    def __init__(self, network: Network, gpus: np.ndarray, library: Transport, tell: Callable[[float], None]):
+    def __init__(self, network: Network, gpus: np.ndarray, library: Transport, on_progress: Callable[[float], None]):
         self.network, self.env, self.gpus, self.library = network, network.env, gpus, library
         self.num_left = 0
         self._num_done = 0
-        self._tell = tell
-        self._letters: dict[tuple[int, int, int, int], _Letter] = {}
-        self._meetings: dict[tuple[str, tuple[int, ...], int], _Meeting] = {}
+        self._on_progress = on_progress
+        self._messages: dict[tuple[int, int, int, int], _Message] = {}
+        self._collectives: dict[tuple[str, tuple[int, ...], int], _GroupCollective] = {}
 
     @property
     def is_staged(self) -> bool:
         return self.library.buffers == "host"
 
-    def letter(self, src: int, dst: int, tag: int, number: int) -> _Letter:
-        """Return message `number` of those from one rank to another with a tag."""
-        return self._letters.setdefault((src, dst, tag, number), _Letter(self.env))
+    def message(self, src: int, dst: int, tag: int, number: int) -> _Message:
+        """Return message `number` from one rank to another with a tag."""
+        return self._messages.setdefault((src, dst, tag, number), _Message(self.env))
 
-    def meeting(self, node: Node, number: int) -> _Meeting:
+    def collective(self, node: Node, number: int) -> _GroupCollective:
         """Return collective `number` of a group and channel."""
         key = node.channel, node.group, number
-        if key not in self._meetings:
-            self._meetings[key] = _Meeting(self._begin(node), len(node.group))
-        return self._meetings[key]
+        if key not in self._collectives:
+            self._collectives[key] = _GroupCollective(self._begin(node), len(node.group))
+        return self._collectives[key]
 
     def _begin(self, node: Node) -> Collective:
         topology, gpus = self.network.topology, self.gpus[list(node.group)]
@@ -126,20 +126,20 @@ class _Stage:
         return collective
 
     def done(self) -> None:
-        """Note that a node is done."""
+        """Count a node as done."""
         self.num_left -= 1
         self._num_done += 1
-        self._tell(self._num_done / (self._num_done + self.num_left))
+        self._on_progress(self._num_done / (self._num_done + self.num_left))
 
 
 class _Rank:
-    """One rank: what of its graph may begin, what its GPU and its host's thread compute, and when it did what."""
+    """One rank: its nodes that may begin, those that its GPU and its host thread compute, and its times."""
 
-    def __init__(self, stage: _Stage, rank: int, graph: Sequence[Node]):
+    def __init__(self, shared: _SharedState, rank: int, graph: Sequence[Node]):
         self.rank = rank
         self.num_left = len(graph)
-        self._stage, self._env = stage, stage.env
-        self._gpu = GpuDevice(stage.env, stage.network, int(stage.gpus[rank]))
+        self._shared, self._env = shared, shared.env
+        self._gpu = GpuDevice(shared.env, shared.network, int(shared.gpus[rank]))
         self._nodes = in_order(graph)
         self._number = _numbers(self._nodes)
         self._followers: dict[int, list[Node]] = defaultdict(list)
@@ -147,12 +147,12 @@ class _Rank:
         self._may_compute: dict[bool, list[tuple[int, Node]]] = {False: [], True: []}
         self._computes = {False: False, True: False}
         self._place = {node.number: place for place, node in enumerate(self._nodes)}
-        self._busy: list[_Stretch] = []
-        self._moving: list[_Stretch] = []
+        self._busy: list[_Interval] = []
+        self._moving: list[_Interval] = []
         self._end_s = 0.0
 
     def begin(self) -> None:
-        """Begin with all that waits for nothing."""
+        """Start all nodes without dependencies."""
         last: dict[Hashable, int] = {}
         for node in self._nodes:
             before = {*node.data_deps, *node.order_deps}
@@ -167,7 +167,7 @@ class _Rank:
             self._start(node)
 
     def row(self) -> dict[str, float]:
-        """Return how the rank's time went, as `play_traces` says."""
+        """Return the parts of the rank's time, as in `simulate_traces`."""
         compute_s = _length_s(self._busy)
         exposed_s = _length_s([*self._busy, *self._moving]) - compute_s
         waiting_s = max(0.0, self._end_s - compute_s - exposed_s)
@@ -187,14 +187,14 @@ class _Rank:
     def _done(self, node: Node) -> None:
         self._end_s = float(self._env.now)
         self.num_left -= 1
-        self._stage.done()
+        self._shared.done()
         for follower in self._followers.pop(node.number, ()):
             self._num_open[follower.number] -= 1
             if not self._num_open[follower.number]:
                 self._start(follower)
 
     def _compute(self, on_host: bool) -> Process:
-        """Compute what may be computed, one after the other."""
+        """Compute the nodes that may begin, one after another."""
         while self._may_compute[on_host]:
             _, node = heappop(self._may_compute[on_host])
             start_s = float(self._env.now)
@@ -208,45 +208,45 @@ class _Rank:
         self._done(node)
 
     def _send(self, node: Node) -> Process:
-        letter = self._stage.letter(self.rank, node.peer, node.tag, self._number[node.number])
-        letter.sent_s = start_s = float(self._env.now)
-        network, peer = self._stage.network, int(self._stage.gpus[node.peer])
-        if self._stage.is_staged:
+        message = self._shared.message(self.rank, node.peer, node.tag, self._number[node.number])
+        message.sent_s = start_s = float(self._env.now)
+        network, peer = self._shared.network, int(self._shared.gpus[node.peer])
+        if self._shared.is_staged:
             memory = network.topology.memory
             yield from self._gpu.copy_out(node.num_bytes)
             yield network.transfer(self._gpu.host_memory, Place(memory[peer]), node.num_bytes)
             yield network.transfer(Place(memory[peer]), peer, node.num_bytes)
         else:
             yield network.transfer(self._gpu.node, peer, node.num_bytes)
-        letter.arrived.succeed()
+        message.arrived.succeed()
         self._moved(start_s)
         self._done(node)
 
     def _receive(self, node: Node) -> Process:
-        letter = self._stage.letter(node.peer, self.rank, node.tag, self._number[node.number])
+        message = self._shared.message(node.peer, self.rank, node.tag, self._number[node.number])
         start_s = float(self._env.now)
-        if letter.arrived.processed:
+        if message.arrived.processed:
             yield self._env.timeout(0.0)
         else:
-            yield letter.arrived
-        self._moved(max(start_s, letter.sent_s))
+            yield message.arrived
+        self._moved(max(start_s, message.sent_s))
         self._done(node)
 
     def _collective(self, node: Node) -> Process:
         if len(node.group) == 1:
             yield from self._nothing(node)
             return
-        is_staged, start_s = self._stage.is_staged, float(self._env.now)
+        is_staged, start_s = self._shared.is_staged, float(self._env.now)
         if is_staged:
             yield from self._gpu.copy_out(node.num_bytes)
-        meeting = self._stage.meeting(node, self._number[node.number])
+        joint = self._shared.collective(node, self._number[node.number])
         place = node.group.index(self.rank)
-        meeting.collective.enter(place)
-        meeting.num_to_come -= 1
-        if not meeting.num_to_come:
-            meeting.last_s = float(self._env.now)
-        yield meeting.collective.done(place)
-        self._moved(max(start_s, meeting.last_s))
+        joint.collective.enter(place)
+        joint.num_missing -= 1
+        if not joint.num_missing:
+            joint.last_s = float(self._env.now)
+        yield joint.collective.done(place)
+        self._moved(max(start_s, joint.last_s))
         if is_staged:
             copied_s = float(self._env.now)
             yield from self._gpu.copy_in(node.num_bytes)
@@ -258,7 +258,7 @@ class _Rank:
 
 
 def _numbers(nodes: Sequence[Node]) -> dict[int, int]:
-    """Return of each message how many with its ends and tag come before it, and of each collective of its group."""
+    """Return the number of each message among those with its peer and tag, and of each collective in its group."""
     seen: dict[Hashable, int] = defaultdict(int)
     numbers = {}
     for node in nodes:
@@ -269,10 +269,10 @@ def _numbers(nodes: Sequence[Node]) -> dict[int, int]:
     return numbers
 
 
-def _length_s(stretches: Sequence[_Stretch]) -> float:
-    """Return how long at least one of some stretches of time lasts."""
+def _length_s(intervals: Sequence[_Interval]) -> float:
+    """Return the length of the union of some time intervals."""
     length_s, until_s = 0.0, 0.0
-    for start_s, end_s in sorted(stretches):
+    for start_s, end_s in sorted(intervals):
         if end_s > until_s:
             length_s += end_s - max(start_s, until_s)
             until_s = end_s

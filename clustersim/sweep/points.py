@@ -58,7 +58,7 @@ def _sequential(
         def tell(share: float, number: int = number) -> None:
             progress((number + share) / len(points), labels[number])
 
-        forecasts.append(forecast(point, axes, exact=exact, tell=tell, workloads=workloads))
+        forecasts.append(forecast(point, axes, exact=exact, on_progress=tell, workloads=workloads))
     return forecasts
 
 

@@ -80,9 +80,9 @@ class ProcessPool:
 def _begin() -> None:
     """Initialize a worker process."""
     _end_with_parent()
-    from clustersim.simulate.garbage import collect_seldom
+    from clustersim.simulate.garbage_collection import collect_rarely
 
-    collect_seldom()
+    collect_rarely()
 
 
 def _end_with_parent() -> None:

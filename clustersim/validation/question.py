@@ -20,7 +20,7 @@ from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.simulate import Workloads, forecast, time_collective
-from clustersim.simulate.garbage import seldom_collected
+from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.spec import Spec
 from clustersim.units import Size
 from clustersim.validation.leave_one_out import sheet_without
@@ -68,7 +68,7 @@ class Answer:
 
 
 @numba_loaded()
-@seldom_collected()
+@rare_collections()
 def answer(question: Question) -> Answer:
     """Simulate one question. Errors of its input or of the simulation are returned and not raised."""
     try:

@@ -16,7 +16,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_transport
 from clustersim.simulate import time_collective
 from clustersim.topology import load_topology
-from tests.simulate.two_ways import check_is_exact
+from tests.simulate.shortcut_checks import check_is_exact
 
 HOROVOD = IN_HOST_MEMORY["all-reduce"]["horovod-hierarchical"]
 HOST = {"template": "dual-socket", "gpu": "v100-pcie", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2686-v4"}

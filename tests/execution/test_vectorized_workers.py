@@ -15,7 +15,7 @@ from clustersim.execution.vectorized_workers import VECTORIZED
 from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.outcome import Outcome
-from clustersim.simulate.play import play as play_point
+from clustersim.simulate.replicate import simulate_replicate
 from clustersim.simulate.setup import Setup
 from clustersim.strategies import AllReduce, Server, Servers
 from tests.strategies.jobs import MB
@@ -91,7 +91,7 @@ def outcome(
         }
         | changes
     )
-    return play_point(Setup(scenario.points()[0].point), replicate, False, lambda share: None)
+    return simulate_replicate(Setup(scenario.points()[0].point), replicate, False, lambda share: None)
 
 
 @pytest.mark.parametrize("stragglers", STRAGGLERS)

@@ -28,7 +28,7 @@ from clustersim.interchange.chakra.wire import messages, read_varint, signed, va
 from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node, Task
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.traces import play_traces
+from clustersim.simulate.traces import simulate_traces
 from tests.interchange import chakra_schema
 
 RING = Path(__file__).parent / "chakra-ring"  # four ranks, 4 MB, written by `chakra_schema.ring_all_reduce`
@@ -66,7 +66,7 @@ def test_the_stored_ring_is_what_googles_library_writes(rank: int) -> None:
 
 def test_a_stored_ring_all_reduce_plays_to_its_closed_form() -> None:
     """2 (n - 1) steps of the latency and a piece of b / n bytes."""
-    played = play_traces(read_chakra(RING), STAR)
+    played = simulate_traces(read_chakra(RING), STAR)
     assert played["end_s"] == pytest.approx(6 * (LATENCY_S + 4e6 / 4 / RATE), rel=1e-9)
     assert played["mean_exposed_s"] == pytest.approx(played["end_s"], rel=1e-9)
 
@@ -75,7 +75,7 @@ def test_a_stored_ring_all_reduce_plays_to_its_closed_form() -> None:
 @pytest.mark.parametrize("hop", ["0.5 us", "20 us"])
 def test_so_it_does_on_other_links(size: str, hop: str) -> None:
     links = {"2 GB/s": 2e9, "8 GB/s": 8e9}[size], 2 * {"0.5 us": 5e-7, "20 us": 2e-5}[hop]
-    played = play_traces(read_chakra(RING), {**STAR, "link": size, "hop": hop})
+    played = simulate_traces(read_chakra(RING), {**STAR, "link": size, "hop": hop})
     assert played["end_s"] == pytest.approx(6 * (links[1] + 1e6 / links[0]), rel=1e-9)
 
 
@@ -131,8 +131,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, list[
 
 def test_our_own_export_played_back_takes_as_long_as_what_was_exported(exported: Any) -> None:
     folder, setup, graphs = exported
-    back = play_traces(read_chakra(folder), setup.topology, "nccl", exact=True)
-    direct = play_traces(graphs, setup.topology, "nccl", exact=True)
+    back = simulate_traces(read_chakra(folder), setup.topology, "nccl", exact=True)
+    direct = simulate_traces(graphs, setup.topology, "nccl", exact=True)
     for one, other in zip(back["ranks"], direct["ranks"], strict=True):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-12)
 

@@ -17,7 +17,7 @@ from clustersim.shortcuts.identical_iterations import (
     may_begin_idle,
     second_like_the_first,
 )
-from tests.simulate.two_ways import check_is_exact
+from tests.simulate.shortcut_checks import check_is_exact
 
 
 def job(begin_s: list[float], cycle_s: list[float], ready_s: float, idle_s: float) -> SimpleNamespace:

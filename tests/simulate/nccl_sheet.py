@@ -1,4 +1,4 @@
-"""NCCL with a number of channels of its own, which hold as many multiprocessors."""
+"""A sheet of NCCL with a given number of channels; each occupies a multiprocessor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clustersim.hardware import TRANSPORTS
 
 
 def sheet(folder: Path, channels: int) -> str:
-    """Write a sheet of NCCL with channels of its own; return its path."""
+    """Write a sheet of NCCL with so many channels; return its path."""
     path = folder / f"own-{channels}.yaml"
     shipped = TRANSPORTS.find("nccl").read_text().splitlines()[2:]
     own = ["channels:", f"  value: {channels}", "  source: 'assumed: for a test'"]

@@ -1,4 +1,4 @@
-"""Messages between stages that both ranks wait for: closed forms, laws, and the folded way held to the exact one."""
+"""Blocking messages between stages: closed forms, laws, and folded runs against exact ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def iteration_s(model: str, stages: int, num_micro: int, messages: str, **other:
 
 
 @pytest.mark.parametrize("num_micro", [2, 5, 8])
-def test_two_stages_wait_for_two_messages_in_every_turn(model, num_micro):
+def test_two_stages_wait_for_two_messages_in_every_micro_batch(model, num_micro):
     """Of m micro-batches the last stage takes m (f + b), and awaits two messages before each of them but the first.
 
     One more each way shows before and behind, and the first stage's f and b. All stages together compute `COMPUTED_S`.
@@ -55,7 +55,7 @@ def test_two_stages_wait_for_two_messages_in_every_turn(model, num_micro):
 
 @pytest.mark.parametrize("num_micro", [2, 5, 8])
 def test_what_is_paired_goes_both_ways_at_once(model, num_micro):
-    """Where stages await them there are two in every turn; here a gradient and the next activations cross."""
+    """Blocking messages one by one are two per micro-batch; here a gradient and the next activations cross."""
     longer_s = iteration_s(model, 2, num_micro, "paired") - iteration_s(model, 2, 1, "paired")
     computed_s = COMPUTED_S * ((num_micro + 1) / num_micro - 2)
     assert longer_s == pytest.approx(computed_s + (num_micro - 1) * MESSAGE_S, rel=1e-6)
@@ -65,21 +65,21 @@ def test_what_is_paired_goes_both_ways_at_once(model, num_micro):
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize(("stages", "num_micro"), [(2, 3), (3, 1), (3, 2), (4, 4), (4, 9), (8, 5)])
 def test_stages_come_to_their_messages_in_the_same_order(model, messages, schedule, stages, num_micro):
-    """No two stages wait for each other in a circle, and nothing gets quicker."""
+    """No stages wait for each other in a cycle, and nothing gets faster."""
     beside, awaited = (iteration_s(model, stages, num_micro, each, schedule=schedule) for each in ("beside", messages))
     assert awaited >= beside * (1 - 1e-9)
 
 
-def test_a_stage_in_the_middle_waits_for_four_messages_in_every_turn(model):
-    """Activations come and go and gradients too: a turn takes f + b + 4 t, and a hundredth more."""
+def test_a_stage_in_the_middle_waits_for_four_messages_in_every_micro_batch(model):
+    """Activations and gradients come and go: a micro-batch takes f + b + 4 t, and one percent more."""
     longer_s = iteration_s(model, 4, 24, "awaited") - iteration_s(model, 4, 16, "awaited")
     computed_s = COMPUTED_S * 3 * (1 / 24 - 1 / 16)
     assert longer_s == pytest.approx(computed_s + 8 * 4 * MESSAGE_S, rel=1e-2)
 
 
 @pytest.mark.parametrize("messages", ["awaited", "paired"])
-def test_ranks_played_as_one_wait_as_long_as_those_played_each(model, messages):
-    """Two copies, whose ranks do the same; one that is slower by nothing has all of them played."""
+def test_folded_ranks_wait_as_long_as_all_ranks(model, messages):
+    """Two copies whose ranks do the same. With a straggler of factor 1, all of them are simulated."""
     scenario = {
         "model": model,
         "num_gpus": 8,

@@ -1,6 +1,6 @@
-"""What goes beside a layout, along its copies: laws that hold it to plain training, and one way of playing to another.
+"""Features that work with layouts: laws that compare them with plain training, and shortcuts with the exact run.
 
-A layout of one stage with all layers of a model is plain training in other words, which is played by a executor.
+A layout of one stage with all layers of a model is plain training; an executor simulates it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def assert_alike(one: Any, other: Any) -> None:
 
 
 def both(asked: dict[str, Any]) -> tuple[Any, Any]:
-    """Return what is forecast with shortcuts and without."""
+    """Return the forecasts with shortcuts and without."""
     point = load_scenario(asked).points()[0].point
     return forecast(point), forecast(point, exact=True)
 
@@ -81,7 +81,7 @@ def test_one_stage_compresses_as_plain_training_does(kind: str, strategy: dict[s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_compressed_gradients_of_ranks_played_as_one_are_those_of_each(kind: str) -> None:
+def test_compressed_gradients_of_folded_ranks_are_those_of_all_ranks(kind: str) -> None:
     asked = language({"tensor": 2, "pipeline": 2, "micro_batches": 4}, compression=compressed(kind))
     folded, exact = both(asked)
     assert any("simulated as one" in shortcut for shortcut in folded.shortcuts)
@@ -136,12 +136,12 @@ MEET_IN_ALL_REDUCES = {"schedule", "sharding", "kind"}
         if strategy == "all-reduce" or not layout.keys() & MEET_IN_ALL_REDUCES
     ],
 )
-def test_laid_out_jobs_on_links_of_their_own_are_each_as_alone(strategy: str, layout: dict[str, Any]) -> None:
+def test_layout_jobs_on_links_of_their_own_are_as_fast_as_alone(strategy: str, layout: dict[str, Any]) -> None:
     asked = scenario(parallelism=layout, strategy={"kind": strategy})
     alone, beside = clustersim.simulate(asked), clustersim.simulate({**asked, "jobs": 2})
     assert [job.slowdown for job in beside.jobs] == pytest.approx([1, 1], rel=1e-9)
     if strategy in ("async", "backup"):
-        return  # what counts of these begins when both have found their pace, and alone when one has
+        return  # measuring begins when both have ended their warm-up, and alone when one has
     assert beside.iteration_s == pytest.approx(alone.iteration_s, rel=1e-9)
     assert beside.breakdown_s == pytest.approx(alone.breakdown_s, rel=1e-9, abs=1e-9 * alone.iteration_s)
     assert beside.links[0].num_bytes == pytest.approx(alone.links[0].num_bytes, rel=1e-9)
@@ -182,9 +182,9 @@ def test_two_pipelines_that_send_over_one_link_get_half_of_it_each(tmp_path) -> 
 def test_a_layout_beside_a_plain_job_is_the_same_with_shortcuts_and_without(strategy: str) -> None:
     jobs = [{"parallelism": {"pipeline": 2, "micro_batches": 4}}, {"strategy": {"kind": strategy}, "start": "20 ms"}]
     asked = scenario(num_gpus=2, topology={**TRUNK, "hop": "1 us"}, placement=[0, 2, 1, 3], jobs=jobs)
-    played, exact = (clustersim.simulate(asked, exact=exact) for exact in (False, True))
-    assert max(job.slowdown for job in played.jobs) > 1.05
-    for job, other in zip(played.jobs, exact.jobs, strict=True):
+    simulated, exact = (clustersim.simulate(asked, exact=exact) for exact in (False, True))
+    assert max(job.slowdown for job in simulated.jobs) > 1.05
+    for job, other in zip(simulated.jobs, exact.jobs, strict=True):
         assert job.iteration_s == pytest.approx(other.iteration_s, rel=1e-9)
         assert job.slowdown == pytest.approx(other.slowdown, rel=1e-9)
 
@@ -203,8 +203,8 @@ def test_one_stage_fails_and_recovers_as_plain_training_does(checkpoint: dict[st
 
 def assert_fails_alike(one: Any, other: Any) -> None:
     assert (one.num_failures, one.num_checkpoints) == (other.num_failures, other.num_checkpoints)
-    told = [(each.write_s, each.lost_s, each.total_s, each.best_s) for each in (one, other)]
-    assert told[0] == pytest.approx(told[1], rel=1e-9)
+    found = [(each.write_s, each.lost_s, each.total_s, each.best_s) for each in (one, other)]
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
 
 
 def written(asked: dict[str, Any], writers: str) -> list[float]:
@@ -236,7 +236,7 @@ def test_every_expert_is_written_once() -> None:
     assert sizes[1:] == pytest.approx([experts / 2, 0.0, 0.0])
 
 
-def test_fully_connected_layers_of_one_weird_trick_are_written_by_all_who_have_them() -> None:
+def test_fully_connected_layers_of_one_weird_trick_are_written_by_all_ranks_that_have_them() -> None:
     sizes = written(scenario(model="alexnet", parallelism={"kind": "one-weird-trick"}), "first")
     assert sizes[1] == sizes[2] == sizes[3] > 0
     assert sizes[0] - sizes[1] == pytest.approx(2_469_696 * 2 * 4)
@@ -323,7 +323,7 @@ MEETINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("strategy", MEETINGS)
 @pytest.mark.parametrize("stragglers", [[], [{"kind": "lognormal", "cv": 0.3}]], ids=["steady", "jitter"])
-def test_copies_of_one_gpu_meet_as_workers_do(strategy: dict[str, Any], stragglers: list[dict[str, Any]]) -> None:
+def test_copies_of_one_gpu_exchange_as_workers_do(strategy: dict[str, Any], stragglers: list[dict[str, Any]]) -> None:
     asked = scenario(strategy=strategy, stragglers=stragglers, num_iterations=8)
     plain, laid_out = clustersim.simulate(asked), clustersim.simulate({**asked, "parallelism": ONE_STAGE})
     assert_alike(laid_out, plain)
@@ -361,7 +361,7 @@ def test_all_ranks_of_a_copy_agree_on_whose_gradient_is_too_late() -> None:
     assert run.gradients["dropped"] % 2 == 0
 
 
-def test_gossip_of_copies_played_as_one_is_that_of_each() -> None:
+def test_gossip_of_folded_copies_is_that_of_all_ranks() -> None:
     asked = scenario(num_gpus=8, strategy={"kind": "gossip"}, topology=BOXES, batch={"per_gpu": 4})
     folded, exact = both({**asked, "parallelism": {"tensor": 1, "pipeline": 2, "micro_batches": 2}})
     assert_alike(folded.run, exact.run)
@@ -394,28 +394,28 @@ def test_gossip_of_copies_played_as_one_is_that_of_each() -> None:
         ),
     ],
 )
-def test_what_does_not_go_beside_a_layout_is_told(layout, added, key: str, words: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_settings_that_exclude_a_layout_are_refused(layout, added, key: str, words: str) -> None:
+    with pytest.raises(InputError) as error:
         clustersim.simulate(scenario(parallelism=layout, **added))
-    assert told.value.mistakes[0].key == f"parallelism.{key}"
-    assert words in told.value.mistakes[0].message
+    assert error.value.mistakes[0].key == f"parallelism.{key}"
+    assert words in error.value.mistakes[0].message
 
 
 def test_gpus_that_share_tokens_stay_in_step() -> None:
-    with pytest.raises(InputError, match="so they must be synchronous") as told:
+    with pytest.raises(InputError, match="which keeps them in step") as error:
         clustersim.simulate(language({"context": 2}, strategy={"kind": "async"}))
-    assert told.value.mistakes[0].key == "parallelism.context"
+    assert error.value.mistakes[0].key == "parallelism.context"
 
 
 def test_a_worker_is_a_copy_and_not_a_gpu() -> None:
-    with pytest.raises(InputError, match="2 of 2 workers as backups") as told:
+    with pytest.raises(InputError, match="2 of 2 workers as backups") as error:
         clustersim.simulate(scenario(parallelism={"pipeline": 2}, strategy={"kind": "backup", "backups": 2}))
-    assert told.value.mistakes[0].key == "strategy.backups"
+    assert error.value.mistakes[0].key == "strategy.backups"
 
 
 def test_experts_are_not_compressed() -> None:
-    with pytest.raises(InputError, match="gradients of experts are added in an exchange of their own") as told:
+    with pytest.raises(InputError, match="gradients of experts are added up") as error:
         clustersim.simulate(
             scenario(model="mixtral-8x7b", parallelism={"expert": 4}, compression="fp16", memory_check=False)
         )
-    assert told.value.mistakes[0].key == "parallelism.expert"
+    assert error.value.mistakes[0].key == "parallelism.expert"

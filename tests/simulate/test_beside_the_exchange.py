@@ -1,4 +1,4 @@
-"""A GPU that computes beside a collective has the multiprocessors that its channels leave."""
+"""A GPU that computes during a collective has the multiprocessors that the channels leave free."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clustersim.model import write_workload_file
 from clustersim.model.builder import Builder
 from clustersim.results import Run
 from clustersim.scenario import load_scenario
-from clustersim.simulate.play import play as play_point
+from clustersim.simulate.replicate import simulate_replicate
 from clustersim.simulate.setup import Setup
 from tests.execution.test_vectorized_workers import assert_same_times
 from tests.simulate.nccl_sheet import sheet
-from tests.simulate.two_ways import check_folded_is_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact
 
 SMALL_S, LONG_S = 0.001, 0.05
 A100 = {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
@@ -26,7 +26,7 @@ SHARE = 24 / 108  # of eight A100 behind NVSwitch
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model whose last layer's gradients are ready first, and are all, beside a long pass back through another."""
+    """A model in which only the last layer has gradients; then a long backward pass of another layer follows."""
     path = tmp_path_factory.mktemp("long") / "long.yaml"
     common = "op: fully-connected, flop: 1e9, activation_bytes: 10"
     rows = [
@@ -56,7 +56,7 @@ def run(asked: dict[str, Any], exact: bool = False) -> Run:
 
 
 def alone_s(model: str, **other: Any) -> float:
-    """Return what the exchange takes where nothing is computed beside it."""
+    """Return the time of the exchange when nothing is computed."""
     apart = scenario(model, **{"strategy": {"kind": "all-reduce", "buckets": "whole", "overlap": False}, **other})
     return run(apart).breakdown_s["communication_exposed"]
 
@@ -127,7 +127,7 @@ STRAGGLERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("stragglers", STRAGGLERS)
-def test_ranks_in_a_march_are_slowed_as_processes_are(stragglers):
+def test_vectorized_ranks_are_slowed_as_processes_are(stragglers):
     asked = scenario(
         "resnet18",
         num_gpus=4,
@@ -137,10 +137,10 @@ def test_ranks_in_a_march_are_slowed_as_processes_are(stragglers):
         stragglers=STRAGGLERS[stragglers],
     )
     setup = Setup(load_scenario(asked).points()[0].point)
-    marched, played = (play_point(setup, 0, exact, lambda share: None) for exact in (False, True))
-    assert (VECTORIZED in marched.shortcuts) == (stragglers != "pauses")
-    assert_same_times(marched.times.select(slice(-1, None)), played.times.select(slice(-1, None)), 1e-9)
-    assert marched.times.slowed_s.all()
+    vectorized, simulated = (simulate_replicate(setup, 0, exact, lambda share: None) for exact in (False, True))
+    assert (VECTORIZED in vectorized.shortcuts) == (stragglers != "pauses")
+    assert_same_times(vectorized.times.select(slice(-1, None)), simulated.times.select(slice(-1, None)), 1e-9)
+    assert vectorized.times.slowed_s.all()
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -155,14 +155,14 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ranks_played_as_one_are_slowed_as_all_are(decoder, layout):
+def test_folded_ranks_are_slowed_as_all_ranks_are(decoder, layout):
     asked = laid_out(decoder, LAYOUTS[layout])
     check_folded_is_exact(asked)
     assert run(asked).breakdown_s["slowed"] > 0
 
 
 @pytest.mark.parametrize("layout", ["zero-2", "stages"])
-def test_nobody_is_quicker_for_channels_and_without_any_nobody_is_slowed(decoder, layout, tmp_path):
+def test_channels_make_no_rank_faster_and_without_channels_none_is_slowed(decoder, layout, tmp_path):
     asked = laid_out(decoder, LAYOUTS[layout])
     runs = [run({**asked, "transport": sheet(tmp_path, channels)}) for channels in (0, 4, 16)]
     assert [each.breakdown_s["slowed"] > 0 for each in runs] == [False, True, True]
@@ -179,7 +179,7 @@ def test_jobs_beside_each_other_are_slowed_alike(model):
     assert two.breakdown_s["slowed"] == pytest.approx(one.breakdown_s["slowed"], rel=1e-9)
 
 
-def test_collectives_of_other_libraries_slow_nobody(model):
+def test_collectives_of_other_libraries_slow_no_rank(model):
     assert run(scenario(model, transport="mpi-cuda")).breakdown_s["slowed"] == 0.0
 
 

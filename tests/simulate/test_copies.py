@@ -1,4 +1,4 @@
-"""Gradients that are copied to travel together, and back: by whom, for how long, and when nobody does."""
+"""Gradients copied into buckets and back: what copies them, for how long, and when nothing does."""
 
 from __future__ import annotations
 
@@ -138,26 +138,26 @@ def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
     asked |= {"precision": "fp16", "strategy": {**AFTER, "copies": copies}}
     plain, as_short = (clustersim.simulate({**asked, "compression": each}) for each in ("none", "fp16"))
     assert as_short.breakdown_s == plain.breakdown_s
-    told = forecast(load_scenario({**asked, "compression": "fp16"}).points()[0].point).warnings
-    assert not [each for each in told if "strategy.copies" in each]
+    found = forecast(load_scenario({**asked, "compression": "fp16"}).points()[0].point).warnings
+    assert not [each for each in found if "strategy.copies" in each]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"strategy": {**RING, "buckets": "layer", "copies": "horovod"}}, "Horovod does not copy what travels alone"),
-        ({"parallelism": {"sharding": "zero-1"}}, "only gradients that nobody shares out"),
-        ({"compression": "fp16"}, "fp16 writes gradients into their buckets as it is"),
+        ({"parallelism": {"sharding": "zero-1"}}, "with sharding, offload or pipedream"),
+        ({"compression": "fp16"}, "fp16 already writes gradients into their buckets"),
     ],
 )
-def test_copies_that_nobody_makes_are_told(asked, changes, words):
+def test_a_warning_names_copies_that_are_not_made(asked, changes, words):
     asked |= {"strategy": {**AFTER, "copies": "pytorch"}, **changes}
     assert [each for each in forecast(load_scenario(asked).points()[0].point).warnings if words in each]
 
 
 @pytest.mark.parametrize("copies", ["horovod", "theano-mpi"])
-def test_a_program_has_no_place_for_copies_of_those_who_exchange(asked, copies):
+def test_a_program_cannot_express_copies_of_workers(asked, copies):
     asked["strategy"] = {**AFTER, "copies": copies}
-    with pytest.raises(InputError, match="a program has no place for that") as told:
+    with pytest.raises(InputError, match="a program cannot express that") as error:
         programs_of(Setup(load_scenario(asked).points()[0].point))
-    assert told.value.mistakes[0].key == "strategy.copies"
+    assert error.value.mistakes[0].key == "strategy.copies"

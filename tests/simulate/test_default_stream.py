@@ -1,4 +1,4 @@
-"""`strategy.stream: default`: a parent of a tree goes backward when its child has, whose copy stands before it."""
+"""`strategy.stream: default`: a parent of a tree goes backward after its child, whose copy is queued before."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_an_iteration_is_longer_by_a_backward_pass_however_deep_the_tree(num_gpu
     assert default.breakdown_s["compute"] == pytest.approx(own.breakdown_s["compute"])
 
 
-def test_one_gpu_is_held_up_by_nobody_and_told_so() -> None:
+def test_one_gpu_waits_for_no_other_and_gets_a_warning() -> None:
     own, default = (clustersim.simulate(scenario(each, 1)).iteration_s for each in ("own", "default"))
     assert own == default
-    told = forecast(load_scenario(scenario("default", 1)).points()[0].point).warnings
-    assert any(line.startswith("strategy.stream changes nothing") for line in told)
+    found = forecast(load_scenario(scenario("default", 1)).points()[0].point).warnings
+    assert any(line.startswith("strategy.stream changes nothing") for line in found)
 
 
 @pytest.mark.parametrize("other", [{"algorithm": "ring"}, {"overlap": True}, {"buckets": "layer"}])
@@ -57,5 +57,5 @@ def test_layers_are_whole() -> None:
 
 
 def test_it_has_no_program() -> None:
-    with pytest.raises(InputError, match="parents of a tree are held up by their children"):
+    with pytest.raises(InputError, match="parents of a tree wait for their children"):
         programs_of(Setup(load_scenario(scenario("default")).points()[0].point))

@@ -1,4 +1,4 @@
-"""A forecast adds up, is the same every time, and says what it stands on."""
+"""A forecast: its parts add up, it is reproducible, and it lists its assumptions."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(scenario
     assert other.iteration_s != clustersim.sweep(scenario).runs[0].iteration_s
 
 
-def test_strategies_meet_the_same_bad_luck(scenario):
+def test_strategies_get_the_same_stragglers(scenario):
     scenario |= {"stragglers": [{"kind": "lognormal", "cv": 0.3}]}
     compute = [
         clustersim.simulate({**scenario, "strategy": {"kind": kind, "buckets": "whole"}}).breakdown_s["compute"]
@@ -117,7 +117,7 @@ def test_strategies_meet_the_same_bad_luck(scenario):
 @pytest.mark.parametrize("algorithm", ALL_REDUCE)
 @pytest.mark.parametrize("num_gpus", [5, 8])
 @pytest.mark.parametrize("slow", [[], [{"kind": "constant", "factor": 1.5, "of": [2]}]])
-def test_steady_iterations_are_multiplied_and_exact_gives_the_same(scenario, algorithm, num_gpus, slow):
+def test_identical_iterations_are_repeated_and_exact_gives_the_same(scenario, algorithm, num_gpus, slow):
     scenario |= {"num_iterations": 7, "num_gpus": num_gpus, "stragglers": slow}
     scenario["strategy"] = {"kind": "all-reduce", "algorithm": algorithm, "buckets": "layer"}
     if algorithm == "torus-ring":
@@ -131,7 +131,7 @@ def test_steady_iterations_are_multiplied_and_exact_gives_the_same(scenario, alg
     assert quick.runs[0].update_s == quick.runs[0].iteration_s
 
 
-def test_a_steady_run_says_that_it_was_multiplied(scenario):
+def test_a_run_with_identical_iterations_says_so(scenario):
     shortcuts = clustersim.sweep({**scenario, "num_iterations": 12}).shortcuts
     assert any("Simulated 1 of 12 identical iterations" in shortcut for shortcut in shortcuts)
 
@@ -156,7 +156,7 @@ def test_replicates_of_what_is_not_random_are_warned_about(scenario):
     assert any("nothing in this scenario is random" in warning for warning in warnings)
 
 
-def test_a_replicate_is_nobody_elses_seed(scenario):
+def test_every_replicate_has_a_seed_of_its_own(scenario):
     scenario["stragglers"] = [{"kind": "lognormal", "cv": 0.3}]
     both = clustersim.simulate({**scenario, "seed": 0, "replicates": 2}).iteration_s
     first, second = (clustersim.simulate({**scenario, "seed": seed}).iteration_s for seed in (0, 1))
@@ -230,7 +230,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_sum_or_only_warned_about(
     assert any("activations" in warning for warning in warned.warnings)
 
 
-def test_every_guess_is_told(scenario):
+def test_every_assumption_is_listed(scenario):
     scenario["topology"]["gpu"] = "k20x"
     sweep = clustersim.sweep({**scenario, "model": "googlenet", "num_iterations": 1})
     assert any("launch_s" in assumption for assumption in sweep.assumptions)
@@ -238,13 +238,13 @@ def test_every_guess_is_told(scenario):
 
 def test_overlap_with_one_bucket_is_warned_about(scenario):
     scenario["strategy"]["overlap"] = True
-    assert any("nothing to hide" in warning for warning in clustersim.sweep(scenario).warnings)
+    assert any("overlap can hide no communication" in warning for warning in clustersim.sweep(scenario).warnings)
 
 
 def test_a_network_that_no_message_used_is_warned_about(scenario):
     scenario["topology"] |= {"host": {"template": "single-socket", "gpu": "k80", "num_gpus": 4}, "num_hosts": 2}
     inside = clustersim.sweep(scenario).warnings
-    assert any("no message left a host by: access" in warning for warning in inside)
+    assert any("no message left a host over links of kind access" in warning for warning in inside)
     scenario["topology"]["num_hosts"] = 1  # to which there is no other host
     assert not any("no message left a host" in warning for warning in clustersim.sweep(scenario).warnings)
     scenario["topology"]["num_hosts"] = 2
@@ -281,8 +281,8 @@ def test_a_ring_that_leaves_hosts_by_one_of_their_adapters_says_so(scenario, num
     strategy = {"kind": "all-reduce", "algorithm": algorithm}
     result = clustersim.sweep({**scenario, "num_gpus": num_gpus, "strategy": strategy})
     assert result.runs[0].adapters == adapters
-    told = any("by 1 of its 4 network adapters" in warning for warning in result.warnings)
-    assert told == (adapters == (1, 4))
+    found = any("through 1 of its 4 network adapters" in warning for warning in result.warnings)
+    assert found == (adapters == (1, 4))
     assert clustersim.results.Run.from_dict(result.runs[0].to_dict()).adapters == adapters
 
 
@@ -297,7 +297,7 @@ def test_a_cluster_without_gpu_sheets_has_no_compute_times(scenario):
         clustersim.simulate(scenario)
 
 
-def test_replicates_of_workers_who_meet_by_chance_differ_and_are_those_of_the_exact_run(scenario):
+def test_replicates_of_workers_in_random_pairs_differ_and_are_those_of_the_exact_run(scenario):
     slow = [{"kind": "constant", "factor": 1.7, "of": [0, 1, 2]}]
     scenario["topology"]["link"] = "0.1 GB/s"
     strategy = {"kind": "gossip", "asynchronous": True, "graph": "complete"}

@@ -1,4 +1,4 @@
-"""Updated weights gathered beside passes forward: closed forms, laws, and one way of playing held to the other."""
+"""Updated weights gathered during forward passes: closed forms, laws, and shortcuts against exact runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from clustersim.planner.space import Choice
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
+from clustersim.simulate.scenario_warnings import settings_without_effect
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.without_effect import without_effect
 from tests.models import write_experts
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 NUM_LAYERS, FORWARD_S, BACKWARD_S, LAYER_BYTES = 6, 0.012, 0.024, 4e8
 HOP_S = 1e-6
@@ -38,7 +38,7 @@ def equal_layers(folder: Path, layer_bytes: float) -> str:
 
 @pytest.fixture(scope="module")
 def equal(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Layers whose weights take as long to gather as they to compute, about."""
+    """Layers whose weights take about as long to gather as the layers to compute."""
     return equal_layers(tmp_path_factory.mktemp("equal"), LAYER_BYTES)
 
 
@@ -67,7 +67,7 @@ def scenario(model: str, num_gpus: int, layout: dict[str, Any], rate: float = 1e
 
 
 def sent_bytes(run: clustersim.Run) -> float:
-    """Return what leaves hosts in an iteration."""
+    """Return the bytes that leave hosts in an iteration."""
     return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
 
 
@@ -145,14 +145,14 @@ ON_A_CLUSTER: list[tuple[int, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("num_gpus", "layout"), ON_A_CLUSTER)
-def test_ranks_played_as_one_are_those_played_each(num_gpus: int, layout: dict[str, Any]) -> None:
+def test_folded_ranks_are_those_of_the_exact_run(num_gpus: int, layout: dict[str, Any]) -> None:
     """Where copies exchange over links of their own, and over those of the GPUs that split layers."""
     asked = scenario("gpt-4x512x8-seq256", num_gpus, layout)
     check_folded_is_exact({**asked, "topology": DGX, "transport": "nccl", "batch": {"global": 32}})
 
 
-def test_experts_come_from_those_who_have_the_same_ones(tmp_path: Path) -> None:
-    """Two layers of them; in as many bytes as at the end, and the quick run is the exact one."""
+def test_experts_come_from_the_ranks_that_have_the_same_ones(tmp_path: Path) -> None:
+    """Two layers of them; in as many bytes as at the end; shortcuts change nothing."""
     model = write_experts(tmp_path)
     asked = [scenario(model, 8, {"expert": 2, "micro_batches": 2, "gather_overlap": each}) for each in (True, False)]
     beside, at_the_end = (clustersim.simulate(each) for each in asked)
@@ -194,8 +194,8 @@ def test_where_there_is_nothing_to_gather_it_is_refused(equal: str, layout: dict
     assert message in str(error.value)
 
 
-def test_one_copy_is_told_that_it_changes_nothing(equal: str) -> None:
+def test_with_one_copy_a_warning_says_that_it_changes_nothing(equal: str) -> None:
     point = load_scenario(scenario(equal, 1, {})).points()[0].point
-    assert list(without_effect(point, ())) == [
+    assert list(settings_without_effect(point, ())) == [
         "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
     ]

@@ -9,9 +9,9 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
+from clustersim.simulate.scenario_warnings import settings_without_effect
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.without_effect import without_effect
-from tests.simulate.two_ways import check_is_exact
+from tests.simulate.shortcut_checks import check_is_exact
 
 COPIES, RATE = 4, 1e10
 
@@ -70,6 +70,6 @@ def test_where_no_pass_frees_weights_it_is_refused(layout: dict[str, Any], messa
     assert message in str(error.value)
 
 
-def test_where_nothing_is_shared_out_it_is_told_to_change_nothing() -> None:
+def test_without_sharding_a_warning_says_that_it_changes_nothing() -> None:
     point = load_scenario(scenario("micro-batch", 2, tensor=COPIES)).points()[0].point
-    assert any("parallelism.gathers changes nothing" in each for each in without_effect(point, ("gathers",)))
+    assert any("parallelism.gathers changes nothing" in each for each in settings_without_effect(point, ("gathers",)))

@@ -14,8 +14,8 @@ from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, num_ten
 from clustersim.model import load_model
 from clustersim.parallelism.gradient_kernels import SUMS_CAST, moved_bytes
 from clustersim.program.ops import Call
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 from tests.simulate.test_sharding_copies import COPIES, scenario, setup_of
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
 
 KINDS = ("autograd", "deepspeed-bf16", "deepspeed-bf16-0.12", "internlm", "megatron")
 NO_COPIES = {"kind": "all-reduce", "algorithm": "ring", "copies": "none"}

@@ -1,4 +1,4 @@
-"""`parallelism.handed`: GPUs that split a stage's layers send a share of what it hands over, or all of it each."""
+"""`parallelism.handed`: GPUs that split the layers of a stage each send a share of its output, or all of it."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_the_adapter_between_two_stages_carries_so_many_times_the_bytes() -> Non
 
 
 @pytest.mark.parametrize("other", [{"sequence_parallel": True}])
-def test_who_has_a_share_cannot_send_the_whole(other: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="handed: whole needs stages whose GPUs all hold the whole activations"):
+def test_a_rank_with_a_share_cannot_send_the_whole(other: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="handed: whole is for stages whose GPUs all have what is handed over"):
         load_scenario(scenario("whole", **other))
 
 
-def test_it_is_told_where_nobody_hands_over_anything() -> None:
+def test_a_warning_says_that_no_stage_sends_anything() -> None:
     asked = scenario("whole", pipeline=1, data=2)
-    told = forecast(load_scenario(asked).points()[0].point).warnings
-    assert any(line.startswith("parallelism.handed changes nothing") for line in told)
+    found = forecast(load_scenario(asked).points()[0].point).warnings
+    assert any(line.startswith("parallelism.handed changes nothing") for line in found)

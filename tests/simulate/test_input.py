@@ -1,4 +1,4 @@
-"""The input stage in a whole forecast: who is the bottleneck, and where the waiting shows."""
+"""The input stage in a whole forecast: what is the bottleneck, and where the waiting shows."""
 
 from __future__ import annotations
 

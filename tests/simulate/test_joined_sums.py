@@ -12,7 +12,7 @@ from clustersim.collectives import closed_form
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 MODEL, COPIES, GROUP, HOP_S, RATE = "gpt-4x256x4-seq128-vocab512-fused", 8, 4, 1e-6, 1e7
 

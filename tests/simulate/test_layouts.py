@@ -1,4 +1,4 @@
-"""Layouts played on the clock: closed forms, laws, and one way of playing held to the other."""
+"""Simulated layouts: closed forms, laws, and runs with shortcuts against exact ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
-from clustersim.simulate import play
+from clustersim.simulate import replicate
 from clustersim.simulate.forecast import forecast
 
 STAR = {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "100 GB/s", "hop": "1 ns"}
@@ -54,7 +54,7 @@ def idle_share(run) -> float:
 
 
 def sent_bytes(run) -> float:
-    """Return what leaves hosts in an iteration: what goes up one host's link comes down another's."""
+    """Return the bytes that leave hosts in an iteration; each goes up one host's link and down another's."""
     return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
 
 
@@ -115,9 +115,7 @@ def test_zero_sends_what_its_paper_says(model: str, sharding: str, volume: int) 
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
-def test_alike_copies_wait_for_nobody_however_long_their_exchanges_queue(
-    model: str, sharding: str, exact: bool
-) -> None:
+def test_equal_copies_do_not_wait_however_long_their_exchanges_queue(model: str, sharding: str, exact: bool) -> None:
     slow = {**STAR, "link": "100 kB/s"}
     asked = scenario(
         model,
@@ -229,7 +227,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("topology", "num_gpus", "layout", "transport"), LAYOUTS)
-def test_ranks_played_as_one_are_those_played_each(topology, num_gpus: int, layout, transport: str) -> None:
+def test_folded_ranks_are_those_of_the_exact_run(topology, num_gpus: int, layout, transport: str) -> None:
     """With messages of some size, on clusters where they share links and where they do not."""
     asked = scenario(
         "gpt2-small", num_gpus, layout, topology=topology, transport=transport, batch={"global": 32}, memory_check=False
@@ -265,8 +263,8 @@ MEETINGS = [
 
 
 @pytest.mark.parametrize(("strategy", "is_folded"), MEETINGS)
-def test_ranks_are_played_as_one_only_where_they_keep_together(strategy: dict[str, Any], is_folded: bool) -> None:
-    """Servers and double trees let some ranks go before others: then each is played."""
+def test_ranks_are_folded_only_if_they_keep_together(strategy: dict[str, Any], is_folded: bool) -> None:
+    """With servers and double trees some ranks end before others: then each is simulated."""
     layout = {"pipeline": 2, "data": 8, "micro_batches": 2}
     asked = scenario(
         "gpt2-small", 16, layout, topology=DGX, transport="nccl", batch={"global": 32}, strategy=strategy,
@@ -281,9 +279,7 @@ def test_ranks_are_played_as_one_only_where_they_keep_together(strategy: dict[st
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(("topology", "num_gpus", "transport"), [(STAR, 4, "ideal"), (DGX, 8, "nccl")])
-def test_one_weird_trick_played_as_one_is_that_played_by_each(
-    scheme: str, topology, num_gpus: int, transport: str
-) -> None:
+def test_folded_one_weird_trick_is_that_of_all_ranks(scheme: str, topology, num_gpus: int, transport: str) -> None:
     asked = {**trick(scheme, num_gpus), "topology": topology, "transport": transport, "batch": {"per_gpu": 16}}
     folded, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
     assert any("simulated as one" in shortcut for shortcut in folded.shortcuts) == (scheme != "one-by-one")
@@ -298,22 +294,22 @@ def test_some_layouts_are_folded_and_an_exact_run_is_not(model: str) -> None:
     assert forecast(point, exact=True).shortcuts == ()
 
 
-def test_a_layout_in_which_nobody_does_the_same_is_played_once(monkeypatch) -> None:
+def test_a_layout_in_which_no_ranks_do_the_same_is_simulated_once(monkeypatch) -> None:
     """Groups of two on hosts of three GPUs: some lie in one host, and some in two."""
-    played: list[int] = []
-    by_executor = play._played_by_executor
+    simulated: list[int] = []
+    by_executor = replicate._simulate_layout
 
     def counted(setup, job, *how, **more):
-        played.append(job.num_iterations)
+        simulated.append(job.num_iterations)
         return by_executor(setup, job, *how, **more)
 
-    monkeypatch.setattr(play, "_played_by_executor", counted)
+    monkeypatch.setattr(replicate, "_simulate_layout", counted)
     threes = {**BOX, "host": {**BOX["host"], "num_gpus": 3}}
     layout = {"tensor": 2, "data": 2, "pipeline": 2}
     asked = scenario("gpt2-small", 8, layout, topology=threes, transport="nccl", memory_check=False)
     found = forecast(load_scenario(asked).points()[0].point)
-    assert not any("simulated as one" in shortcut for shortcut in found.shortcuts)
-    assert played == [1, 2]
+    assert not any("played as one" in shortcut for shortcut in found.shortcuts)
+    assert simulated == [1, 2]
 
 
 def test_a_slow_stage_makes_the_others_wait(model: str) -> None:
@@ -330,7 +326,7 @@ def test_jitter_is_the_same_in_any_process(model: str) -> None:
     assert clustersim.simulate(asked).iteration_s == clustersim.simulate(asked).iteration_s
 
 
-def test_spans_fill_a_stage_s_day(model: str) -> None:
+def test_spans_fill_the_iteration_of_a_stage(model: str) -> None:
     run = clustersim.simulate(scenario(model, 4, {"pipeline": 4, "micro_batches": 4}))
     rows = [row for row in run.spans.rows() if row[1] == 0]
     ends = [end for *_, end, _, _ in rows]
@@ -381,22 +377,22 @@ def test_spans_fill_a_stage_s_day(model: str) -> None:
         ),
     ],
 )
-def test_a_layout_that_cannot_be_is_told(model: str, num_gpus: int, layout, key: str, words: str) -> None:
+def test_an_impossible_layout_is_refused(model: str, num_gpus: int, layout, key: str, words: str) -> None:
     topology = {**STAR, "num_hosts": 16}
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         clustersim.simulate(scenario(model, num_gpus, layout, topology=topology))
-    mistake = told.value.mistakes[0]
+    mistake = error.value.mistakes[0]
     assert mistake.key == key
     assert words in mistake.message
 
 
 def test_one_weird_trick_is_for_workers_in_step() -> None:
-    with pytest.raises(InputError, match="one-weird-trick is synchronous") as told:
+    with pytest.raises(InputError, match="keep them in step") as error:
         clustersim.simulate({**trick("in-shares"), "strategy": {"kind": "gossip"}})
-    assert told.value.mistakes[0].key == "parallelism.kind"
+    assert error.value.mistakes[0].key == "parallelism.kind"
 
 
-def test_heads_that_do_not_divide_are_told_with_what_works() -> None:
-    with pytest.raises(InputError, match="nearest number that works is 1") as told:
+def test_an_error_about_heads_that_do_not_divide_names_a_number_that_works() -> None:
+    with pytest.raises(InputError, match="nearest number that works is 1") as error:
         clustersim.simulate(scenario("gpt2-small", 5, {"tensor": 5}))
-    assert told.value.mistakes[0].key == "parallelism.tensor"
+    assert error.value.mistakes[0].key == "parallelism.tensor"

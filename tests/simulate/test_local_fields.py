@@ -1,4 +1,4 @@
-"""Tiles of every layer played on the clock: closed forms, laws, and what cannot be."""
+"""Simulated tiles of every layer: closed forms, laws, and layouts that are refused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tiled(model: str, num_gpus: int, parallelism: dict[str, Any] | None = None, 
 
 
 def sent_bytes(run: clustersim.Run) -> float:
-    """Return what leaves hosts in an iteration: what goes up one host's link comes down another's."""
+    """Return the bytes that leave hosts in an iteration; each goes up one host's link and down another's."""
     return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
 
 
@@ -151,8 +151,8 @@ def test_a_network_that_fits_no_gpu_fits_its_tiles() -> None:
         ({"data": 3}, {"num_gpus": 9}, "parallelism.micro_batches", "does not divide over 3 replicas"),
     ],
 )
-def test_what_cannot_lie_in_tiles_is_told(layout, other: dict[str, Any], key: str, words: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_models_that_cannot_be_tiled_are_refused(layout, other: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(InputError) as error:
         clustersim.simulate({**tiled(COTS, 4, layout), **other})
-    assert told.value.mistakes[0].key == key
-    assert words in told.value.mistakes[0].message
+    assert error.value.mistakes[0].key == key
+    assert words in error.value.mistakes[0].message

@@ -1,4 +1,4 @@
-"""Failures reach the forecast: recovery is part of the iteration, and its parts are those of the closed forms."""
+"""Failures in a forecast: recovery is part of the iteration, and its parts are those of the closed forms."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_mean_over_replicates_is_what_is_expected(scenario: dict[str, Any]) 
     assert run.interval.iteration_s[0] < run.iteration_s < run.interval.iteration_s[1]
 
 
-def test_replicates_that_cannot_differ_are_what_playing_each_gives(scenario: dict[str, Any]) -> None:
+def test_replicates_that_cannot_differ_are_those_of_an_exact_run(scenario: dict[str, Any]) -> None:
     slow = scenario | {"stragglers": [{"kind": "constant", "factor": 2, "of": [1]}], "replicates": 3}
     quick, exact = (clustersim.simulate(slow, exact=exact) for exact in (False, True))
     assert quick.iteration_s == pytest.approx(exact.iteration_s, rel=1e-9)
@@ -108,11 +108,11 @@ def test_a_checkpoint_takes_its_bytes_over_the_rate_of_the_storage_and_the_way_t
 
 
 def test_a_checkpoint_to_another_host_takes_its_bytes_over_the_network(scenario: dict[str, Any]) -> None:
-    first, everybody = (failing(scenario, {"host": 3, "writers": writers}).failures for writers in ("first", "all"))
+    first, by_all = (failing(scenario, {"host": 3, "writers": writers}).failures for writers in ("first", "all"))
     assert first is not None
-    assert everybody is not None
+    assert by_all is not None
     assert first.write_s == pytest.approx(BYTES / 1e9, rel=0.01)
-    assert everybody.write_s == pytest.approx(first.write_s, rel=0.01)  # the storage host's link is what they share
+    assert by_all.write_s == pytest.approx(first.write_s, rel=0.01)  # the storage host's link is what they share
 
 
 @pytest.mark.parametrize(("library", "other"), [("nccl-sockets", "nccl-one-socket"), ("mpi", "mpi-adapter")])
@@ -150,8 +150,8 @@ def test_another_strategy_meets_the_same_failures(scenario: dict[str, Any]) -> N
     assert [row[:3] for row in ring.downtimes[:3]] == [row[:3] for row in server.downtimes[:3]]
 
 
-def test_failures_so_frequent_that_nothing_ends_are_told(scenario: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"the training does not end: there is a failure every 15\.0 s"):
+def test_failures_so_frequent_that_nothing_ends_are_refused(scenario: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"the training does not end: something fails every 15\.0 s"):
         failing(scenario, gpu={"mtbf": "1 min"})
 
 

@@ -10,8 +10,8 @@ import pytest
 import clustersim
 from clustersim.model import Layer, load_model
 from clustersim.parallelism.masks import FRESH_BYTES_PER_S, mask_seconds
+from tests.simulate.shortcut_checks import check_is_exact, check_traces_are_exact
 from tests.simulate.test_sharding_copies import scenario, setup_of
-from tests.simulate.two_ways import check_is_exact, check_traces_are_exact
 
 LONG = "gpt-4x256x4-seq4096-vocab512-fused"
 BLOCKING: dict[str, Any] = {

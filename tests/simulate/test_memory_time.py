@@ -1,4 +1,4 @@
-"""What stages hold over time comes and goes with micro-batches, and its peak is what refuses plans."""
+"""Memory of stages over time: it follows the micro-batches, and its peak is the size that plans are checked with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offload to the host: bytes over PCIe, closed forms of what it costs, and what GPUs of a host share."""
+"""Offload to the host: bytes over PCIe, closed forms of its cost, and what the GPUs of a host share."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def run(*arguments: Any, **layout: Any) -> Run:
     return clustersim.simulate(scenario(*arguments, **layout))
 
 
-def pcie_bytes(played: Run) -> float:
+def pcie_bytes(simulated: Run) -> float:
     """Return what crosses links of PCIe in an iteration, both ways."""
-    return sum(kind.num_bytes for kind in played.link_classes if kind.kind == "pcie")
+    return sum(kind.num_bytes for kind in simulated.link_classes if kind.kind == "pcie")
 
 
 def own_update_s(model: str, topology: dict[str, Any]) -> float:
@@ -81,8 +81,8 @@ def test_gradients_go_over_pcie_and_weights_come_back_once_an_iteration(
 ) -> None:
     for micro_batches in (1, 2):
         layout = {"offload": "optimizer", "sharding": sharding, "micro_batches": micro_batches}
-        played = run(model, host(tmp_path), **layout)
-        assert pcie_bytes(played) == pytest.approx((4 + 4) * NUM_LAYERS * PARAMETERS, rel=1e-12)
+        simulated = run(model, host(tmp_path), **layout)
+        assert pcie_bytes(simulated) == pytest.approx((4 + 4) * NUM_LAYERS * PARAMETERS, rel=1e-12)
 
 
 def test_sixteen_bit_weights_come_back_and_each_kept_byte_goes_there_and_back_but_for_the_last_layer(
@@ -98,7 +98,7 @@ def test_sixteen_bit_weights_come_back_and_each_kept_byte_goes_there_and_back_bu
 
 @pytest.mark.parametrize("offload", ["optimizer", "activations", "optimizer+activations"])
 @pytest.mark.parametrize("layout", [{}, {"micro_batches": 2}, {"pipeline": 2, "micro_batches": 4}])
-def test_with_a_host_as_quick_as_can_be_offload_costs_nothing_but_saves_the_gpu_its_update(
+def test_with_an_infinitely_fast_host_offload_only_saves_the_gpu_its_update(
     model: str, tmp_path: Path, offload: str, layout: dict[str, Any]
 ) -> None:
     num_gpus = layout.get("pipeline", 1)
@@ -122,11 +122,11 @@ def test_what_an_offloaded_update_costs_is_what_cannot_be_hidden_of_copies_and_u
     others = NUM_LAYERS - 1
     there_s = NUM_LAYERS * FORWARD_S + BACKWARD_S + others * max(BACKWARD_S, copy_s) + copy_s
     back_s = there_s + update_s + others * max(update_s, copy_s) + copy_s
-    played = run(model, topology, offload="optimizer")
-    assert played.iteration_s == pytest.approx(back_s, rel=1e-9)
+    simulated = run(model, topology, offload="optimizer")
+    assert simulated.iteration_s == pytest.approx(back_s, rel=1e-9)
     compute_s = NUM_LAYERS * (FORWARD_S + BACKWARD_S)
-    assert played.breakdown_s["compute"] == pytest.approx(compute_s, rel=1e-9)
-    assert played.breakdown_s["offload"] == pytest.approx(back_s - compute_s, rel=1e-9)
+    assert simulated.breakdown_s["compute"] == pytest.approx(compute_s, rel=1e-9)
+    assert simulated.breakdown_s["offload"] == pytest.approx(back_s - compute_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("pcie_bytes_per_s", [1e8, 2.4e9, 6e9, 4e10])
@@ -218,9 +218,7 @@ def test_the_exact_run_says_the_same_and_parts_fill_the_iteration(
 
 
 @pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
-def test_one_gpu_that_shares_out_with_nobody_is_as_quick_as_one_that_does_not(
-    model: str, tmp_path: Path, sharding: str
-) -> None:
+def test_one_gpu_with_sharding_is_as_fast_as_one_without(model: str, tmp_path: Path, sharding: str) -> None:
     topology = host(tmp_path)
     plain, alone = (run(model, topology, offload="optimizer", sharding=each) for each in (None, sharding))
     assert pcie_bytes(alone) == pytest.approx(pcie_bytes(plain), rel=1e-12)
@@ -230,8 +228,8 @@ def test_one_gpu_that_shares_out_with_nobody_is_as_quick_as_one_that_does_not(
 
 def test_copies_and_the_update_on_the_host_are_in_the_timeline_and_in_the_program(model: str, tmp_path: Path) -> None:
     away = scenario(model, host(tmp_path), offload="optimizer+activations")
-    played = clustersim.simulate(away)
-    names = {(kind, name.split(",")[0]) for kind, _, _, _, _, name, _ in played.spans.rows()}
+    simulated = clustersim.simulate(away)
+    names = {(kind, name.split(",")[0]) for kind, _, _, _, _, name, _ in simulated.spans.rows()}
     assert {
         ("copy", "gradients to host"),
         ("copy", "updated weights from host"),
@@ -241,7 +239,7 @@ def test_copies_and_the_update_on_the_host_are_in_the_timeline_and_in_the_progra
         ("offload", "updated weights"),
     } <= names
     copies = sorted(
-        (start_s, end_s) for kind, _, _, start_s, end_s, name, _ in played.spans.rows() if "to host" in name
+        (start_s, end_s) for kind, _, _, start_s, end_s, name, _ in simulated.spans.rows() if "to host" in name
     )
     assert all(before[1] <= after[0] + 1e-12 for before, after in itertools.pairwise(copies))
     programs = programs_of(Setup(load_scenario(away).points()[0].point))
@@ -249,7 +247,7 @@ def test_copies_and_the_update_on_the_host_are_in_the_timeline_and_in_the_progra
     assert "begin to copy gradients 0.0 to host: 2e+07 B" in lines
     assert "begin update on the host 0.1 after update on the host 0.0: 1.4e+08 B in the host's memory" in lines
     assert "begin to copy updated weights 0.1 from host after update on the host 0.1: 2e+07 B" in lines
-    with pytest.raises(InputError, match="no node for what a host does"):
+    with pytest.raises(InputError, match="no node for the work of a host"):
         programs.tasks()
 
 
@@ -277,7 +275,7 @@ def test_copies_and_the_update_on_the_host_are_in_the_timeline_and_in_the_progra
         ),
     ],
 )
-def test_what_does_not_go_with_offload_is_told(
+def test_settings_that_exclude_offload_are_refused(
     model: str, tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     wrong = {**scenario(model, host(tmp_path, num_gpus=2), 2, offload="optimizer"), **changes}
@@ -310,13 +308,11 @@ def test_what_four_gpus_offload_has_to_fit_into_the_memory_of_their_host(
     away = {**scenario(model, topology, 4, offload="optimizer", sharding=sharding), "memory_check": True}
     unknown = Setup(load_scenario(away).points()[0].point).assumptions([])
     held = (8 + 4 + 4) * NUM_LAYERS * PARAMETERS * (1 if sharding else 4)  # state, weights, gradients
-    assert any("how much it has is not known" in sentence for sentence in unknown)
+    assert any("its capacity is unknown" in sentence for sentence in unknown)
     topology["host"]["memory"] = f"{held * 1.001} B"
     known = Setup(load_scenario(away).points()[0].point).assumptions([])
-    told = [sentence for sentence in known if sentence.startswith("The memory of a host holds")]
-    assert told == [
-        f"The memory of a host holds {format_size(held)} of what its GPUs offload; it has {format_size(held)}."
-    ]
+    found = [sentence for sentence in known if sentence.startswith("Host memory holds")]
+    assert found == [f"Host memory holds {format_size(held)} of offloaded data; its capacity is {format_size(held)}."]
     topology["host"]["memory"] = f"{held * 0.99} B"
     with pytest.raises(InputError, match="shard it over the copies") as caught:
         load_scenario(away).points()

@@ -168,7 +168,7 @@ def test_two_towers_take_half_the_time_on_two_gpus_where_messages_take_next_to_n
     assert two.iteration_s == pytest.approx(one.iteration_s / 2, rel=0.1)
 
 
-def test_it_is_played_alike_exactly_and_quickly() -> None:
+def test_shortcuts_change_nothing() -> None:
     point = load_scenario(scenario("googlenet", 8, data=2)).points()[0].point
     assert forecast(point).run.iteration_s == pytest.approx(forecast(point, exact=True).run.iteration_s, rel=1e-9)
 
@@ -182,7 +182,7 @@ def test_a_second_gpu_takes_part_of_the_activations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "num_gpus", "parallelism", "told"),
+    ("model", "num_gpus", "parallelism", "words"),
     [
         ("googlenet", 8, {}, "parallelism.data: the model has at most 4 parallel branches, and a replica has 8 GPUs"),
         ("vgg16", 2, {}, "parallelism.kind: the model has no parallel branches"),
@@ -190,12 +190,12 @@ def test_a_second_gpu_takes_part_of_the_activations() -> None:
         ("googlenet", 4, {"data": 3}, "parallelism.data: 3 replicas of the model do not match 4 GPUs"),
     ],
 )
-def test_what_has_no_paths_is_refused(model: str, num_gpus: int, parallelism: dict[str, Any], told: str) -> None:
+def test_what_has_no_paths_is_refused(model: str, num_gpus: int, parallelism: dict[str, Any], words: str) -> None:
     asked = scenario(model, num_gpus, batch={"global": 24})
     asked["parallelism"] = {"kind": "paths", **parallelism}
     with pytest.raises(InputError) as caught:
         clustersim.simulate(asked)
-    assert told in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_weights_are_used_on_one_gpu_or_on_all_of_a_copy(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A pipeline without a flush: no bubble, weights as old as its paper says, and the same whichever way it is played."""
+"""A pipeline without a flush: no bubble, weights as old as its paper says, and shortcuts that change nothing."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_stage_s_of_p_works_on_weights_p_minus_1_minus_s_updates_old(equal: str,
         assert own == list(range(own[0], own[0] + 3 * num_micro))
 
 
-def test_iterations_that_are_multiplied_have_the_log_of_those_that_are_played(equal: str) -> None:
+def test_repeated_iterations_have_the_log_of_simulated_ones(equal: str) -> None:
     asked = scenario(equal, 4, {"pipeline": 4, "micro_batches": 3}, batch={"global": 24}, num_iterations=5)
     quick, exact = both_ways(asked)
     assert list(map(str, quick.updates.rows())) == list(map(str, exact.updates.rows()))
@@ -185,7 +185,7 @@ def refusal(asked: dict[str, Any]) -> InputError:
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "other", "told"),
+    ("parallelism", "other", "words"),
     [
         ({"sharding": "zero-1"}, {}, "parallelism.sharding: pipedream keeps several versions"),
         ({"chunks": 2}, {}, "pipedream has one chunk of the model on each stage"),
@@ -193,16 +193,16 @@ def refusal(asked: dict[str, Any]) -> InputError:
     ],
 )
 def test_what_goes_without_a_flush_is_refused(
-    equal: str, parallelism: dict[str, Any], other: dict[str, Any], told: str
+    equal: str, parallelism: dict[str, Any], other: dict[str, Any], words: str
 ) -> None:
     layout = {"pipeline": 2, "micro_batches": 4, **parallelism}
-    assert told in str(refusal(scenario(equal, 4, layout, **other)))
+    assert words in str(refusal(scenario(equal, 4, layout, **other)))
 
 
 def test_an_iteration_that_flows_into_the_next_is_no_trace(equal: str) -> None:
     programs = programs_of(setup(scenario(equal, 4, {"pipeline": 4, "micro_batches": 2})))
     assert "receive gradients -3.0 from stage 1: 160 B" in programs.plans[0].program.lines()
-    with pytest.raises(InputError, match="flow into one another"):
+    with pytest.raises(InputError, match="no flush between iterations"):
         programs.tasks()
 
 

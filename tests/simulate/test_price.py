@@ -1,4 +1,4 @@
-"""An iteration costs what its GPUs cost for as long as it lasts, and takes at most their power."""
+"""Price and energy of an iteration: those of its GPUs for its duration."""
 
 from __future__ import annotations
 

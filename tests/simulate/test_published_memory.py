@@ -1,4 +1,4 @@
-"""What others read as the most memory of a GPU in a training, against the forecast."""
+"""Published peak memory of GPUs in training, against the forecast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BASE: dict[str, Any] = {
 
 
 def allocated(**changes: Any) -> dict[str, float]:
-    """Return what a GPU of the fullest stage holds of what PyTorch's allocator knows of."""
+    """Return the bytes that a GPU of the fullest stage holds in PyTorch's allocator."""
     setup = Setup(load_scenario({**BASE, **changes}).points()[0].point)
     held = setup.memory_bytes(setup.kinds_in_use[0])
     return {name: size for name, size in held.items() if name not in OUTSIDE}

@@ -11,7 +11,7 @@ from clustersim.parallelism.plan import Part
 from clustersim.planner import plan
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact
 
 BLOCKS = 8
 MODEL = f"gpt-{BLOCKS}x256x4-seq128-vocab512"
@@ -74,7 +74,7 @@ def test_they_are_counted_in_each_chunk_of_each_stage(layout: dict[str, Any], ex
 
 
 def test_each_block_that_is_not_repeated_keeps_as_much_more() -> None:
-    """The fullest moment is in the last layer's turn, when nothing of the blocks is made again yet."""
+    """The peak is during the last layer, before anything of the blocks has been recomputed."""
     held = [setup_of(recompute="full", recompute_blocks=num).laid_out.fullest["activations"] for num in (2, 3, 5)]
     assert held[0] - held[1] == pytest.approx((held[1] - held[2]) / 2, rel=1e-9)
     assert held[0] > held[1]
@@ -83,12 +83,12 @@ def test_each_block_that_is_not_repeated_keeps_as_much_more() -> None:
     )
 
 
-def test_ranks_are_played_as_one_all_the_same() -> None:
+def test_ranks_are_folded_all_the_same() -> None:
     check_folded_is_exact(scenario(pipeline=2, **INTERLEAVED, balance="blocks", recompute="full", recompute_blocks=1))
 
 
 @pytest.mark.parametrize(
-    ("layout", "told"),
+    ("layout", "words"),
     [
         ({"recompute_blocks": 2}, "give recompute, such as recompute: full"),
         ({"recompute": "none", "recompute_blocks": 2}, "allowed: with recompute"),
@@ -98,11 +98,11 @@ def test_ranks_are_played_as_one_all_the_same() -> None:
         ({"recompute": "full", "recompute_blocks": 0}, "parallelism.recompute_blocks: expected"),
     ],
 )
-def test_blocks_that_there_are_not_are_refused(layout: dict[str, Any], told: str) -> None:
+def test_blocks_that_there_are_not_are_refused(layout: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as caught:
         setup_of(**layout)
     mistakes = " ".join(f"{mistake.message} allowed: {mistake.allowed}" for mistake in caught.value.mistakes)
-    assert told in f"{caught.value} {mistakes}"
+    assert words in f"{caught.value} {mistakes}"
 
 
 def test_a_plan_compares_layouts_without_them() -> None:

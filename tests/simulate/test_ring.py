@@ -1,4 +1,4 @@
-"""Attention in a ring, played on the clock: closed forms, and what it has in common with gathering."""
+"""Ring attention: closed forms, and what it has in common with gathering."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clustersim.parallelism.ring import in_ring, moved_elements
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, WIDTH, HEADS, KEY_HEADS, BATCH, BYTES = 6144, 64, 32, 2, 2, 2
 BLOCKS = 2  # attentions of the model
@@ -86,8 +86,8 @@ def message_s(num: int, rate: float, blocks: int = 1) -> float:
 
 @pytest.mark.parametrize("num", [2, 3, 4, 8])
 @pytest.mark.parametrize("rate", [1e9, 5e9, 20e9])
-def test_a_turn_takes_what_is_longer_of_its_block_and_its_message(attention: str, num: int, rate: float) -> None:
-    """Forward a block of keys and values is sent in each turn but the last; backward its gradients one turn later."""
+def test_a_step_takes_the_longer_of_its_block_and_its_message(attention: str, num: int, rate: float) -> None:
+    """Forward, a block of keys and values is sent in each step but the last; backward, its gradients one step later."""
     asked = scenario(attention, num, {"context": num}, f"{rate:g} B/s")
     forward_s, backward_s = block_s(asked, num)
     once_s, twice_s = message_s(num, rate), message_s(num, rate, blocks=2)
@@ -181,7 +181,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ranks_of_a_ring_played_as_one_are_those_played_each(decoder: str, layout: dict[str, Any]) -> None:
+def test_folded_ranks_of_a_ring_are_those_of_the_exact_run(decoder: str, layout: dict[str, Any]) -> None:
     num_gpus = 16
     asked = scenario(decoder, num_gpus, layout, topology=DGX, transport="nccl", batch={"global": 16})
     check_folded_is_exact(asked)
@@ -189,12 +189,12 @@ def test_ranks_of_a_ring_played_as_one_are_those_played_each(decoder: str, layou
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:])
 def test_a_ring_exported_as_traces_takes_as_long_as_the_exact_run_of_one_iteration(decoder, tmp_path, layout) -> None:
-    """A turn is a message to the next rank of the ring and one from the rank before."""
+    """A step has a message to the next rank of the ring and one from the rank before."""
     asked = scenario(decoder, 16, layout, topology=DGX, batch={"global": 16})
     check_traces_are_exact(asked, tmp_path / "out")
 
 
-def test_what_stages_of_a_ring_hold_over_time_ends_where_it_began_and_peaks_at_what_is_told(decoder: str) -> None:
+def test_what_stages_of_a_ring_hold_over_time_ends_where_it_began_and_peaks_at_the_reported_size(decoder: str) -> None:
     layout = {"context": 2, "pipeline": 2, "micro_batches": 4, "recompute": "full"}
     run = clustersim.simulate(scenario(decoder, 4, layout, batch={"global": 8}))
     assert [line.stage for line in run.memory_lines] == [0, 1]
@@ -242,20 +242,20 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
         ({"kind": "paths"}, "parallelism.context_method", "leave context_method out"),
     ],
 )
-def test_a_ring_that_cannot_be_is_told(decoder: str, layout: dict[str, Any], key: str, words: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_an_impossible_ring_is_refused(decoder: str, layout: dict[str, Any], key: str, words: str) -> None:
+    with pytest.raises(InputError) as error:
         clustersim.simulate(scenario(decoder, 5, layout))
-    assert (told.value.mistakes[0].key, words in told.value.mistakes[0].message) == (key, True)
+    assert (error.value.mistakes[0].key, words in error.value.mistakes[0].message) == (key, True)
 
 
 def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a separate matrix product") as told:
+    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a product of its own") as error:
         clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
-    assert told.value.mistakes[0].key == "parallelism.context_method"
+    assert error.value.mistakes[0].key == "parallelism.context_method"
 
 
-def test_tokens_that_do_not_divide_are_told_with_the_nearest_number_of_gpus_that_works(decoder: str) -> None:
-    with pytest.raises(InputError) as told:
+def test_an_error_about_tokens_names_the_nearest_number_of_gpus_that_works(decoder: str) -> None:
+    with pytest.raises(InputError) as error:
         clustersim.simulate(scenario(decoder, 10, {"context": 5}, topology=DGX))
-    mistake = told.value.mistakes[0]
+    mistake = error.value.mistakes[0]
     assert (mistake.key, mistake.got, mistake.allowed) == ("parallelism.context", "5", "2")

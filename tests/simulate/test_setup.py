@@ -1,4 +1,4 @@
-"""What a point needs before anything moves, and what the points of a sweep share of it."""
+"""The setup of a point before the simulation, and the parts of it that the points of a sweep share."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_transport_sheet_is_found_from_the_scenarios_file_and_costs_what_it_sa
     assert run.breakdown_s["communication_exposed"] == pytest.approx(1e-3 + 4 * 1_248_424 / 0.5e9, rel=0.01)
 
 
-def test_a_transport_sheet_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_transport_sheet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: cannot be read"):
         load_scenario(SCENARIO | {"transport": "none.yaml"})
 
@@ -150,7 +150,7 @@ def test_a_layout_that_was_checked_is_the_one_that_runs() -> None:
 
 
 def test_points_of_a_sweep_cast_weights_as_often_as_each_alone() -> None:
-    """Work is shared by points of as many passes alone, since a pass has its part of the casts of weights."""
+    """RankWork is shared by points of as many passes alone, since a pass has its part of the casts of weights."""
     host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 4, "nvlink": "100 GB/s"}
     file = {
         "model": "gpt-2x1024x16-seq1024-vocab5120", "batch": {"per_gpu": 4}, "precision": "amp-fp8",

@@ -1,4 +1,4 @@
-"""Copies that share out what they have, beside experts: fewer GPUs have copies of an expert than of the rest."""
+"""Sharding with experts: fewer GPUs have copies of an expert than of the rest of the model."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def scenario(model: str, sharding: str | None, **parallelism: Any) -> dict[str, 
     }
 
 
-def played(model: str, sharding: str | None, exact: bool = False, **parallelism: Any) -> Forecast:
+def simulated(model: str, sharding: str | None, exact: bool = False, **parallelism: Any) -> Forecast:
     return forecast(load_scenario(scenario(model, sharding, **parallelism)).points()[0].point, exact=exact)
 
 
 def sent_bytes(model: str, sharding: str | None) -> float:
     """Return what leaves hosts in an iteration."""
-    run = played(model, sharding).run
+    run = simulated(model, sharding).run
     return sum(kind.num_bytes for kind in run.link_classes if kind.kind == "access") / 2
 
 
@@ -49,7 +49,7 @@ def parameters(model: str) -> tuple[float, float]:
     return float(sum(layer.num_parameters for layer in layers) - experts), float(experts)
 
 
-def test_each_part_goes_among_those_who_have_the_same(model: str) -> None:
+def test_each_part_is_exchanged_among_the_ranks_that_have_it(model: str) -> None:
     """In bytes of all GPUs: an all-reduce of a part on n of them is 2 (n - 1) / n of it for each; zero-3 adds half."""
     rest, experts = parameters(model)
     copies = NUM_GPUS // GROUP
@@ -72,8 +72,8 @@ def test_each_gpu_keeps_its_share_of_what_others_have_too(model: str, sharding: 
 
 
 @pytest.mark.parametrize("layout", [{"sharding": "zero-1", "micro_batches": 2}, {"sharding": "zero-3", "context": 2}])
-def test_the_quick_run_is_the_exact_one(model: str, layout: dict[str, Any]) -> None:
-    quick, exact = (played(model, exact=exact, **layout) for exact in (False, True))
+def test_shortcuts_change_nothing(model: str, layout: dict[str, Any]) -> None:
+    quick, exact = (simulated(model, exact=exact, **layout) for exact in (False, True))
     assert quick.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
 
 

@@ -12,7 +12,7 @@ from clustersim.errors import InputError
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 COPIES, MODEL = 4, "gpt-2x256x4-seq128-vocab512-fused"
 

@@ -1,4 +1,4 @@
-"""What groups of copies share out, and what copies have tensor by tensor: closed forms, and what they are equal to."""
+"""Sharding within groups of copies, and by whole tensors: closed forms, and equal layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustersim.parallelism.tensor_owners import assign_owners, largest_share
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact, check_shortcut_is_exact, check_traces_are_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_shortcut_is_exact, check_traces_are_exact
 
 NUM_LAYERS, FORWARD_S, BACKWARD_S, LAYER_BYTES = 4, 0.012, 0.024, 1e8
 COPIES, HOP_S, RATE = 8, 1e-6, 1e10
@@ -128,7 +128,7 @@ LAYOUTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ranks_played_as_one_are_those_played_each(layout: dict[str, Any]) -> None:
+def test_folded_ranks_are_those_of_the_exact_run(layout: dict[str, Any]) -> None:
     strategy = {"kind": "all-reduce", "buckets": "4 MiB"}
     asked = scenario("gpt-4x512x8-seq256", layout, 32, topology=DGX, transport="nccl", strategy=strategy)
     check_folded_is_exact({**asked, "batch": {"global": 64}})
@@ -211,7 +211,7 @@ def test_what_cannot_be_shared_out_so_is_refused(model: str, layout: dict[str, A
         ({"gather_overlap": True, "sharding_over": 2}, "dgx-1"),
     ],
 )
-def test_split_layers_whose_tensors_are_broadcast_take_as_long_as_if_all_was_played(
+def test_split_layers_whose_tensors_are_broadcast_take_as_long_as_in_the_exact_run(
     layout: dict[str, Any], host: str
 ) -> None:
     """What splits them is time where nothing else is under way: the same to the last digits, in parts and bytes too."""

@@ -1,4 +1,4 @@
-"""Groups that split layers side by side, and no iteration before the first that counts: what they hold to."""
+"""Two shortcuts against the exact run: timed collectives of groups that split layers, and no warm-up iteration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clustersim.execution import layout_collectives
 from clustersim.network import Network
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
-from tests.simulate.two_ways import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
 
 FIRST = "Simulated no warm-up iteration"
 OVER = {"sharding": "zero-1", "gather_overlap": True, "micro_batches": 2}
@@ -67,20 +67,18 @@ STAGES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("layout", STAGES)
-def test_groups_of_ranks_that_each_play_their_own_are_those_of_the_exact_run(
-    layout: dict[str, Any], overlap: bool
-) -> None:
-    """Rings with one way out of a host let ranks end what copies exchange at different times: each is played."""
+def test_groups_with_a_program_per_rank_are_those_of_the_exact_run(layout: dict[str, Any], overlap: bool) -> None:
+    """With one adapter per host, ranks end what copies exchange at different times: each is simulated."""
     strategy = {"kind": "all-reduce", "buckets": "4 MiB", "overlap": overlap}
     host = {"template": "dgx-a100", "nics": 4}
-    told = asked(layout, batch={"global": 96}, strategy=strategy, transport="nccl-omni-path")
-    check_shortcut_is_exact({**told, "topology": {**told["topology"], "host": host}}, TIMED)
+    given = asked(layout, batch={"global": 96}, strategy=strategy, transport="nccl-omni-path")
+    check_shortcut_is_exact({**given, "topology": {**given["topology"], "host": host}}, TIMED)
 
 
-def test_all_is_played_where_a_collective_has_not_brought_ranks_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = asked(STAGES[0], transport="nccl-omni-path")
-    told["topology"]["host"] = {"template": "dgx-a100", "nics": 4}
-    point = load_scenario(told).points()[0].point
+def test_every_collective_is_simulated_if_ranks_are_not_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = asked(STAGES[0], transport="nccl-omni-path")
+    given["topology"]["host"] = {"template": "dgx-a100", "nics": 4}
+    point = load_scenario(given).points()[0].point
     kept_together = forecast(point)
     monkeypatch.setattr(layout_collectives, "is_same_time", lambda times_s: False)
     apart = forecast(point)
@@ -129,15 +127,15 @@ def test_more_groups_make_no_more_collectives(layout: dict[str, Any], monkeypatc
 
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 @pytest.mark.parametrize("num_gpus", [8, 16])
-def test_layers_over_two_hosts_are_as_quick_as_where_all_is_played(num_gpus: int, sequence_parallel: bool) -> None:
-    """GPUs that split layers end a collective one after another there: the time of the slowest is nobody else's."""
+def test_layers_over_two_hosts_are_as_quick_as_in_the_exact_run(num_gpus: int, sequence_parallel: bool) -> None:
+    """There, GPUs that split layers end a collective one after another: each has another time."""
     host = {"template": "single-root", "gpu": "a100-pcie", "num_gpus": 4}
     topology = {"kind": "star", "num_hosts": 4, "host": host, "link": "10 Gbit/s", "hop": "1 us"}
     layout = {"tensor": 8, "micro_batches": 4, "sequence_parallel": sequence_parallel}
     check_is_exact(asked(layout, num_gpus, topology=topology, memory_check=False))
 
 
-def test_an_exchange_that_the_first_rank_ends_before_others_is_not_played_as_one() -> None:
+def test_an_exchange_that_the_first_rank_ends_before_others_is_not_folded() -> None:
     """In a double tree ranks end at two times, the first at the earlier one."""
     asked = {
         "model": "gpt-2x128x2-seq64-vocab1000",

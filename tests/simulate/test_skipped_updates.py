@@ -1,4 +1,4 @@
-"""`optimizer.skipped`: iterations whose gradients overflow update nothing, and nobody gathers weights."""
+"""`optimizer.skipped`: iterations whose gradients overflow update nothing, and no rank gathers weights."""
 
 from __future__ import annotations
 

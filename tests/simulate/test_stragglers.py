@@ -1,4 +1,4 @@
-"""Stragglers reach the forecast: what the closed forms of the slowest say comes out of the whole simulation."""
+"""Stragglers in a forecast: the simulation agrees with the closed forms of the slowest worker."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_an_outage_stops_the_exchange_until_it_is_over(scenario: dict[str, Any])
     assert sorted(run.iterations_s)[-2] == pytest.approx(usual_s, rel=1e-9)
 
 
-def test_trouble_comes_at_the_same_times_whatever_the_strategy(scenario: dict[str, Any]) -> None:
+def test_stragglers_come_at_the_same_times_with_every_strategy(scenario: dict[str, Any]) -> None:
     slow = {"kind": "slow-periods", "factor": 5, "at": ["100 ms"], "lasts": "10 h", "of": [0]}
     ring, server = (
         clustersim.simulate(
@@ -160,7 +160,7 @@ def test_trouble_comes_at_the_same_times_whatever_the_strategy(scenario: dict[st
 
 @pytest.mark.parametrize("kind", ["all-reduce", "server", "async", "local", "gossip", "softsync", "backup"])
 def test_what_is_measured_begins_at_0_s(scenario: dict[str, Any], kind: str) -> None:
-    """A pause at 0 s is met by the first iteration that counts: it lies neither in those before nor is it left out."""
+    """A pause at 0 s falls into the first iteration that counts: neither into the warm-up nor between them."""
     scenario = ideal(scenario) | {"num_iterations": 4, "strategy": {"kind": kind}}
     pause = {"kind": "pauses", "at": [0], "lasts": "50 ms", "per": "job"}
     plain, paused = (clustersim.simulate(scenario | {"stragglers": each}) for each in ([], [pause]))
@@ -171,7 +171,7 @@ def test_what_is_measured_begins_at_0_s(scenario: dict[str, Any], kind: str) -> 
     assert lost_s.sum() == pytest.approx(0.05, rel=0.05)
 
 
-def test_an_outage_of_some_hosts_does_not_hold_up_who_is_not_met(scenario: dict[str, Any]) -> None:
+def test_an_outage_of_some_hosts_does_not_delay_the_others(scenario: dict[str, Any]) -> None:
     """While the others' links are down, one of four workers makes all the updates that are asked for."""
     outage = {"kind": "link-outages", "at": ["0 s"], "lasts": "10 h", "of": {"hosts": [1, 2, 3]}}
     scenario = ideal(scenario) | {"strategy": {"kind": "async", "servers": {"on": "host-memory"}}}
@@ -184,17 +184,17 @@ def test_an_outage_of_some_hosts_does_not_hold_up_who_is_not_met(scenario: dict[
 
 
 @pytest.mark.parametrize("kind", ["all-reduce", "async"])
-def test_a_spell_after_what_is_measured_is_told(scenario: dict[str, Any], kind: str) -> None:
+def test_a_warning_names_a_spell_after_the_measured_time(scenario: dict[str, Any], kind: str) -> None:
     scenario = scenario | {"strategy": {"kind": kind}, "num_iterations": 5}
     late = {"kind": "pauses", "at": ["0 s", "50 s", "2 h"], "lasts": "1 ms"}
     warnings = clustersim.sweep(scenario | {"stragglers": [late]}).warnings
     assert any(
-        warning.startswith("stragglers.0.at: what is measured lasts ")
-        and "so that pauses at 50.0 s, 2.00 h change nothing; more num_iterations would reach them" in warning
+        warning.startswith("stragglers.0.at: the measured time lasts ")
+        and "so pauses at 50.0 s, 2.00 h change nothing; raise num_iterations to reach them" in warning
         for warning in warnings
     )
     in_time = clustersim.sweep(scenario | {"stragglers": [late | {"at": ["0 s"]}]}).warnings
-    assert not any("change nothing; more num_iterations" in warning for warning in in_time)
+    assert not any("change nothing; raise num_iterations" in warning for warning in in_time)
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)

@@ -1,4 +1,4 @@
-"""Products in turns, played on the clock: closed forms, and what they have in common with products that wait."""
+"""Products in steps: closed forms, and what they have in common with products that wait."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_folded_is_exact, check_traces_are_exact
+from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, FEATURES, HIDDEN, HEADS, BATCH, BYTES = 2048, 1024, 65536, 16, 2, 2
 HOP_S = 1e-6
@@ -81,18 +81,18 @@ def expected_s(asked: dict[str, Any], num: int, rate: float) -> float:
     before, gathers, between, scatters = part.times
     sent_s = 2 * HOP_S + BATCH * TOKENS / num * FEATURES * BYTES / rate
     whole_s = closed_form("reduce-scatter", "ring", num, BATCH * TOKENS * FEATURES * BYTES, 2 * HOP_S, rate)
-    in_turns_s = sum(
+    in_steps_s = sum(
         (num - 1) * max(seconds / num, sent_s) + seconds / num
         for seconds in (gathers.forward_s, scatters.forward_s, scatters.backward_data_s)
     )
     back_s = scatters.backward_weights_s + gathers.backward_data_s + max(gathers.backward_weights_s, whole_s)
     around_s = sum(each.forward_s + each.backward_s for each in (before, between))
-    return in_turns_s + back_s + around_s + plan.iteration.update_s
+    return in_steps_s + back_s + around_s + plan.iteration.update_s
 
 
 @pytest.mark.parametrize("num", [2, 4, 8])
 @pytest.mark.parametrize("rate", [1e9, 1e10, 2e10])
-def test_a_turn_takes_what_is_longer_of_its_product_and_its_message(products: str, num: int, rate: float) -> None:
+def test_a_step_takes_the_longer_of_its_product_and_its_message(products: str, num: int, rate: float) -> None:
     asked = scenario(products, num, {"tensor": num}, rate)
     run = clustersim.simulate(asked)
     assert run.iteration_s == pytest.approx(expected_s(asked, num, rate), rel=1e-9)
@@ -143,7 +143,7 @@ LAYOUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("transport", ["ideal", "nccl"])
-def test_turns_cost_no_more_than_smaller_products_take_longer(
+def test_steps_cost_no_more_than_smaller_products_take_longer(
     decoder: str, layout: dict[str, Any], transport: str
 ) -> None:
     """What else is exchanged has links of its own, or follows."""
@@ -174,13 +174,13 @@ def test_turns_cost_no_more_than_smaller_products_take_longer(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ranks_in_turns_played_as_one_are_those_played_each(decoder: str, layout: dict[str, Any]) -> None:
+def test_folded_ranks_in_steps_are_those_of_the_exact_run(decoder: str, layout: dict[str, Any]) -> None:
     asked = scenario(decoder, 16, layout, topology=DGX, transport="nccl", batch={"global": 16})
     check_folded_is_exact(asked)
 
 
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]])
-def test_turns_exported_as_traces_take_as_long_as_the_exact_run_of_one_iteration(decoder, tmp_path, layout) -> None:
+def test_steps_exported_as_traces_take_as_long_as_the_exact_run_of_one_iteration(decoder, tmp_path, layout) -> None:
     asked = scenario(decoder, 16, layout, topology=DGX, batch={"global": 16})
     check_traces_are_exact(asked, tmp_path / "out")
 
@@ -195,27 +195,27 @@ def test_turns_exported_as_traces_take_as_long_as_the_exact_run_of_one_iteration
         ({"kind": "paths", "sequence_parallel": False}, "leave tensor_overlap out"),
     ],
 )
-def test_turns_that_cannot_be_are_told(decoder: str, layout: dict[str, Any], words: str) -> None:
+def test_impossible_steps_are_refused(decoder: str, layout: dict[str, Any], words: str) -> None:
     num_gpus = 4096 if "context" in layout else 4
     topology = {**DGX, "num_hosts": num_gpus // 4}
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         clustersim.simulate(scenario(decoder, num_gpus, layout, topology=topology, batch={"global": 4}))
-    found = [mistake for mistake in told.value.mistakes if words in mistake.message]
+    found = [mistake for mistake in error.value.mistakes if words in mistake.message]
     assert [(mistake.key, mistake.got) for mistake in found] == [("parallelism.tensor_overlap", "true")]
 
 
-def test_a_model_without_products_that_gather_or_scatter_tokens_is_told(tmp_path) -> None:
+def test_a_model_without_products_that_gather_or_scatter_tokens_is_refused(tmp_path) -> None:
     """Its one product reads what every GPU has anyway."""
     net = Builder("classifier", "classifier", sample="sequence")
     net.loss("loss", net.linear("head", Tensor(FEATURES, TOKENS), 1000))
     model = str(write_workload_file(net.model(), tmp_path / "classifier.yaml"))
-    with pytest.raises(InputError, match="no matrix product of this model gathers or scatters tokens") as told:
+    with pytest.raises(InputError, match="no product of this model gathers or scatters tokens") as error:
         clustersim.simulate(scenario(model, 2, {"tensor": 2}))
-    assert told.value.mistakes[0].key == "parallelism.tensor_overlap"
+    assert error.value.mistakes[0].key == "parallelism.tensor_overlap"
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])
-def test_the_planner_bounds_turns_by_what_they_take(decoder: str, micro_batches: int) -> None:
+def test_the_planner_bounds_steps_by_their_times(decoder: str, micro_batches: int) -> None:
     """Of one stage and one copy, whatever hides."""
     asked = scenario(decoder, 4, {"tensor": 4, "micro_batches": micro_batches}, batch={"global": 8})
     point = load_scenario(asked).points()[0].point

@@ -74,7 +74,7 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "words"),
     [
         (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 parts"),
         (
@@ -91,10 +91,10 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
         ),
     ],
 )
-def test_what_has_no_parts_is_refused(asked: dict[str, Any], told: str) -> None:
+def test_what_has_no_parts_is_refused(asked: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError) as caught:
         clustersim.simulate(asked)
-    assert told in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_layer_that_reads_all_of_a_sequence_is_named(tmp_path) -> None:

@@ -1,6 +1,6 @@
-"""Graphs of ranks played on a cluster: closed forms, and our own programs against the exact run of them.
+"""Graphs of ranks simulated on a cluster: closed forms, and exported programs against their exact run.
 
-Collectives hold no multiprocessors here: what a played graph computes takes the time that it says.
+Collectives hold no multiprocessors here: a node of a graph computes for the time that it says.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node
 from clustersim.scenario import load_scenario
-from clustersim.simulate.collective import play_collective
-from clustersim.simulate.play import _played
+from clustersim.simulate.collective import simulate_schedule
 from clustersim.simulate.programs import one_point, programs_of
+from clustersim.simulate.replicate import simulate_job
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.traces import play_traces
+from clustersim.simulate.traces import simulate_traces
 from clustersim.topology import load_topology
 from tests.simulate.nccl_sheet import sheet
 
@@ -66,14 +66,14 @@ def graphs_of(setup: Setup) -> list[list[Node]]:
         {"context": 2, "pipeline": 2, "micro_batches": 2},
     ],
 )
-def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(
+def test_a_program_simulated_as_a_graph_takes_as_long_as_the_exact_run_of_one_iteration(
     layout: dict[str, Any], nccl: str
 ) -> None:
     setup = Setup(load_scenario(scenario(layout, transport=nccl)).points()[0].point)
-    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run = simulate_job(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
-    played = play_traces(graphs_of(setup), setup.topology, "nccl", exact=True)
-    assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
+    simulated = simulate_traces(graphs_of(setup), setup.topology, "nccl", exact=True)
+    assert simulated["end_s"] == pytest.approx(run_s, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -88,28 +88,28 @@ def test_a_program_played_as_a_graph_takes_as_long_as_the_exact_run_of_one_itera
 def test_so_do_experts_and_other_kinds_of_layouts(model: str, layout: dict[str, Any], nccl: str) -> None:
     other = {"model": model, "transport": nccl, "memory_check": False, "batch": {"per_gpu": 8}}
     setup = Setup(load_scenario(scenario(layout, **other)).points()[0].point)
-    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run = simulate_job(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
-    assert play_traces(graphs_of(setup), setup.topology, "nccl")["end_s"] == pytest.approx(run_s, rel=1e-9)
+    assert simulate_traces(graphs_of(setup), setup.topology, "nccl")["end_s"] == pytest.approx(run_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", [{"overlap": False}, {"buckets": "layer"}, {"buckets": "whole"}])
 def test_so_does_plain_training_with_fewer_bits_on_the_wire(strategy: dict[str, Any], nccl: str) -> None:
     training = scenario({}, strategy={"kind": "all-reduce", "algorithm": "ring", **strategy}, compression="fp16")
     setup = Setup(load_scenario(training | {"model": "googlenet", "transport": nccl}).points()[0].point)
-    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
-    played = play_traces(graphs_of(setup), setup.topology, "nccl")
-    assert played["end_s"] == pytest.approx(float(run.jobs[0].times.end_s[:, 0].max()), rel=1e-9)
+    run = simulate_job(setup, 0, 1, True, 0.0, lambda share: None)
+    simulated = simulate_traces(graphs_of(setup), setup.topology, "nccl")
+    assert simulated["end_s"] == pytest.approx(float(run.jobs[0].times.end_s[:, 0].max()), rel=1e-9)
 
 
 def test_a_message_takes_its_latency_and_its_bytes_and_leaves_its_sender_computing() -> None:
     sender = [Node(1, SEND, "out", num_bytes=4e6, peer=1, tag=7), Node(2, COMPUTE, "on", seconds=1e-3)]
     receiver = [Node(1, RECEIVE, "in", num_bytes=4e6, peer=0, tag=7), Node(2, COMPUTE, "then", (1,), seconds=5e-4)]
-    played = play_traces([sender, receiver], STAR)
+    simulated = simulate_traces([sender, receiver], STAR)
     arrived_s = LATENCY_S + 4e6 / RATE
-    assert played["ranks"][1]["end_s"] == pytest.approx(arrived_s + 5e-4, rel=1e-9)
-    assert played["ranks"][1]["exposed_s"] == pytest.approx(arrived_s, rel=1e-9)
-    assert played["ranks"][0] == pytest.approx(
+    assert simulated["ranks"][1]["end_s"] == pytest.approx(arrived_s + 5e-4, rel=1e-9)
+    assert simulated["ranks"][1]["exposed_s"] == pytest.approx(arrived_s, rel=1e-9)
+    assert simulated["ranks"][0] == pytest.approx(
         {"rank": 0, "end_s": arrived_s, "compute_s": 1e-3, "exposed_s": arrived_s - 1e-3, "waiting_s": 0.0}, rel=1e-9
     )
 
@@ -123,9 +123,9 @@ def test_a_collective_takes_its_closed_form_from_when_the_last_rank_enters() -> 
         ]
         for rank in group
     ]
-    played = play_traces(graphs, STAR)
-    assert played["end_s"] == pytest.approx(4e-3 + 6 * (LATENCY_S + 2e6 / RATE), rel=1e-9)
-    assert played["ranks"][0]["waiting_s"] == pytest.approx(3e-3, rel=1e-9)
+    simulated = simulate_traces(graphs, STAR)
+    assert simulated["end_s"] == pytest.approx(4e-3 + 6 * (LATENCY_S + 2e6 / RATE), rel=1e-9)
+    assert simulated["ranks"][0]["waiting_s"] == pytest.approx(3e-3, rel=1e-9)
 
 
 def test_a_gpu_computes_one_node_at_a_time_in_the_order_of_its_trace_and_its_host_beside_it() -> None:
@@ -135,17 +135,17 @@ def test_a_gpu_computes_one_node_at_a_time_in_the_order_of_its_trace_and_its_hos
         Node(4, COMPUTE, "beside", seconds=2.5, on_host=True),
         Node(6, NOTHING, "joined", (3, 4, 5)),
     ]
-    row = play_traces([graph], STAR)["ranks"][0]
+    row = simulate_traces([graph], STAR)["ranks"][0]
     assert row == {"rank": 0, "end_s": 3.0, "compute_s": 3.0, "exposed_s": 0.0, "waiting_s": 0.0}
 
 
-def test_collectives_of_a_group_follow_one_another_and_messages_of_a_tag_come_in_turn() -> None:
+def test_collectives_of_a_group_follow_one_another_and_messages_of_a_tag_come_in_order() -> None:
     one = [Node(number, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 1)) for number in (1, 2)]
-    once = play_traces([one[:1], one[:1]], STAR)["end_s"]
-    assert play_traces([one, one], STAR)["end_s"] == pytest.approx(2 * once, rel=1e-9)
+    once = simulate_traces([one[:1], one[:1]], STAR)["end_s"]
+    assert simulate_traces([one, one], STAR)["end_s"] == pytest.approx(2 * once, rel=1e-9)
     sends = [Node(1, SEND, "a", num_bytes=1e6, peer=1), Node(2, SEND, "b", (1,), num_bytes=1e6, peer=1)]
     takes = [Node(1, RECEIVE, "a", num_bytes=1e6, peer=0), Node(2, RECEIVE, "b", num_bytes=1e6, peer=0)]
-    assert play_traces([sends, takes], STAR)["end_s"] == pytest.approx(2 * (LATENCY_S + 1e6 / RATE), rel=1e-9)
+    assert simulate_traces([sends, takes], STAR)["end_s"] == pytest.approx(2 * (LATENCY_S + 1e6 / RATE), rel=1e-9)
 
 
 def test_staged_messages_go_through_the_memory_of_both_hosts() -> None:
@@ -154,18 +154,18 @@ def test_staged_messages_go_through_the_memory_of_both_hosts() -> None:
     graphs = [sums if rank in (0, 8) else [] for rank in range(16)]
     topology, library = load_topology(cluster), load_transport("mpi")
     _, schedule = schedule_collective("all-reduce", "auto", topology, np.array([0, 8]), 2e6, library.library)
-    alone_s = play_collective(topology, np.array([0, 8]), schedule, 2e6, library)
-    assert play_traces(graphs, topology, "mpi")["end_s"] == pytest.approx(alone_s, rel=1e-9)
+    alone_s = simulate_schedule(topology, np.array([0, 8]), schedule, 2e6, library)
+    assert simulate_traces(graphs, topology, "mpi")["end_s"] == pytest.approx(alone_s, rel=1e-9)
 
 
 def test_programs_are_those_of_one_point_and_of_an_all_reduce() -> None:
-    with pytest.raises(InputError, match=r"'overlap-10gbe' has 8 points .* set num_gpus, strategy.overlap"):
+    with pytest.raises(InputError, match=r"'overlap-10gbe' has 8 points, .* set num_gpus, strategy.overlap"):
         one_point("overlap-10gbe")
-    with pytest.raises(InputError, match=r"has several jobs .* set jobs=1"):
+    with pytest.raises(InputError, match=r"has several jobs, .* set jobs=1"):
         one_point(scenario({}, jobs=2, num_gpus=4))
-    for other, told in (
-        ({"strategy": {"kind": "server"}}, "all-reduce have a program"),
+    for other, words in (
+        ({"strategy": {"kind": "server"}}, "all-reduce has programs"),
         ({"compression": "one-bit"}, "one-bit gradients are gathered"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=words):
             programs_of(Setup(one_point(scenario({}, **other))[1]))

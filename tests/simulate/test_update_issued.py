@@ -57,9 +57,9 @@ def test_a_rate_of_one_gpu_has_no_wait_in_it() -> None:
     assert clustersim.simulate(scenario(issue("host"), 1, compute=rate)).iteration_s == pytest.approx(0.08)
 
 
-def test_one_gpu_is_told_that_it_waits_for_nothing() -> None:
-    told = [forecast(load_scenario(scenario(issue("host"), n)).points()[0].point).warnings for n in (1, 2)]
-    assert [any("optimizer.issue changes nothing" in line for line in each) for each in told] == [True, False]
+def test_a_warning_says_that_one_gpu_waits_for_nothing() -> None:
+    found = [forecast(load_scenario(scenario(issue("host"), n)).points()[0].point).warnings for n in (1, 2)]
+    assert [any("optimizer.issue changes nothing" in line for line in each) for each in found] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""GPUs of one kind are not equally quick: the expected slowest in a forecast, beside jobs whose GPUs are drawn."""
+"""GPUs of one kind differ in speed: the expected slowest in a forecast, against jobs whose GPUs are drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL_REDUCE: dict[str, Any] = {"kind": "all-reduce"}
 
 
 def scenario(strategy: dict[str, Any] = ALL_REDUCE, num_gpus: int = 8, **other: Any) -> dict[str, Any]:
-    """Return a training whose messages take next to nothing, so that what is awaited is what others compute."""
+    """Return a training whose messages take almost no time, so that ranks wait only for computation."""
     return {
         "model": "resnet50",
         "num_gpus": num_gpus,
@@ -44,14 +44,14 @@ def seconds(strategy: dict[str, Any], **other: Any) -> float:
 
 
 def drawn(strategy: dict[str, Any], num: int = 60, **other: Any) -> float:
-    """Return the mean iteration of jobs whose GPUs' own paces are drawn, and played."""
+    """Return the mean simulated iteration of jobs whose GPU speeds are drawn."""
     every = {"stragglers": [{"kind": "lognormal", "cv": CV, "per": "gpu"}], "replicates": num}
     return seconds(strategy, **every, **other)
 
 
 @pytest.fixture
 def quick(tmp_path: Path) -> dict[str, Any]:
-    """Return a model of one layer, whose times are given, for jobs of which many are played."""
+    """Return a model of one layer with given times, for tests that simulate many jobs."""
     layer = "{name: a, parameter_bytes: 4000, activation_bytes: 400, forward_s: 0.02, backward_s: 0.04}"
     (tmp_path / "one.yaml").write_text(f"name: one\nlayers:\n  - {layer}\n")
     return {"model": str(tmp_path / "one.yaml"), "optimizer": "sgd"}
@@ -97,7 +97,7 @@ def test_what_the_slowest_takes_beyond_the_mean_is_waiting() -> None:
     assert found.efficiency == pytest.approx(plain.efficiency * plain.iteration_s / found.iteration_s)
 
 
-def test_the_sheet_says_how_unequal_gpus_are_unless_somebody_else_does(quick: dict[str, Any]) -> None:
+def test_the_sheet_says_how_unequal_gpus_are_unless_the_scenario_does(quick: dict[str, Any]) -> None:
     of_sheet = load_gpu("v100").variability
     assert of_sheet == 0.015
     known = seconds(ALL_REDUCE)
@@ -127,7 +127,7 @@ def test_the_slowest_beside_a_straggler_is_the_expected_maximum_of_draws() -> No
         assert found == pytest.approx(expected, rel=2e-4)
 
 
-def test_one_gpu_waits_for_nobody() -> None:
+def test_one_gpu_does_not_wait() -> None:
     assert seconds(ALL_REDUCE, num_gpus=1) == seconds(ALL_REDUCE, num_gpus=1, compute={"variability": 0})
 
 
@@ -144,14 +144,14 @@ def test_gpus_of_two_kinds_wait_for_the_slowest_of_each() -> None:
     assert found.iteration_s - even.iteration_s == pytest.approx(of_four * slow_s, rel=1e-3)
 
 
-def test_it_is_told_with_what_it_costs() -> None:
+def test_an_assumption_says_what_it_costs() -> None:
     from clustersim.scenario import load_scenario
     from clustersim.simulate.forecast import forecast
 
     point = load_scenario(scenario()).points()[0].point
-    told = [each for each in forecast(point).assumptions if "compute.variability" in each]
-    assert "2.2% longer" in told[0]
-    assert "differs by 1.5%" in told[0]
+    found = [each for each in forecast(point).assumptions if "compute.variability" in each]
+    assert "2.2% longer" in found[0]
+    assert "differs by 1.5%" in found[0]
 
 
 TWO_KINDS: dict[str, Any] = {
@@ -164,7 +164,7 @@ TWO_KINDS: dict[str, Any] = {
 
 
 def test_a_kind_that_only_later_replicates_have_has_a_pace_too() -> None:
-    """One GPU by chance, of either kind, waits for nobody."""
+    """One GPU, of either kind by chance, does not wait."""
     others = {"placement": "random", "replicates": 6, "batch": {"per_gpu": 16}}
     mean, even = (
         seconds(ALL_REDUCE, num_gpus=1, compute={"variability": each}, **TWO_KINDS, **others) for each in (CV, 0)
@@ -180,12 +180,12 @@ def test_of_two_kinds_each_has_its_share_of_those_that_are_awaited(backups: int)
     assert [setup.slowest_of(kind) for kind in ("v100", "p100")] == [expected] * 2
 
 
-def test_who_waits_for_fewer_than_the_mean_does_not_wait_for_less_than_nothing() -> None:
+def test_waiting_for_fewer_than_the_mean_is_not_negative() -> None:
     found = clustersim.simulate(scenario({"kind": "backup", "backups": 5}, compute={"variability": CV}))
     assert min(found.breakdown_s.values()) >= 0
     assert sum(found.breakdown_s.values()) == pytest.approx(found.iteration_s, rel=1e-9)
 
 
-def test_workers_that_average_in_pairs_wait_for_nobody_to_compute() -> None:
+def test_workers_that_average_in_pairs_do_not_wait_for_computation() -> None:
     pairs = {"kind": "gossip", "asynchronous": True}
     assert seconds(pairs, compute={"variability": CV}) == seconds(pairs, compute={"variability": 0})

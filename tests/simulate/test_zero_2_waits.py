@@ -10,7 +10,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
-from tests.simulate.two_ways import check_is_exact
+from tests.simulate.shortcut_checks import check_is_exact
 
 COPIES, RATE = 4, 1e10
 
@@ -77,12 +77,12 @@ def test_no_reduce_to_an_owner_begins_before_the_last_one_has_ended(num_gpus: in
     assert own_s - plain_s > num_gradient_bytes() / num_gpus / RATE
 
 
-def test_reduces_to_owners_are_the_same_the_exact_way() -> None:
+def test_reduces_to_owners_are_the_same_in_an_exact_run() -> None:
     check_is_exact(scenario("zero-2", parallelism={"sharding": "zero-2", "gradient_kernels": "deepspeed-zero"}))
 
 
 @pytest.mark.parametrize("other", [{"sharding_over": 2}, {"expert": 2}])
-def test_who_shares_out_otherwise_has_no_buckets_to_reduce(other: dict[str, int]) -> None:
+def test_other_kinds_of_sharding_have_no_buckets_to_reduce(other: dict[str, int]) -> None:
     layout = {"sharding": "zero-2", "gradient_kernels": "deepspeed-zero", **other}
     model = {"model": "mixtral-8x7b", "memory_check": False} if "expert" in other else {}
     with pytest.raises(InputError, match=f"with {next(iter(other))}: 2 they do not"):

@@ -8,7 +8,7 @@ import simpy
 
 from clustersim.communicator.algorithm import schedule_collective
 from clustersim.hardware import load_transport
-from clustersim.simulate.play import network_over
+from clustersim.simulate.build import build_network
 from clustersim.topology import Topology, load_topology
 from clustersim.topology.adapters import one_adapter_per_socket
 
@@ -50,7 +50,7 @@ def test_within_a_host_and_from_memory_to_memory_channels_are_unchanged() -> Non
 def test_parallel_groups_share_one_adapter(num_groups: int, bytes_per_s: float, exact: bool) -> None:
     """Each of k groups of one GPU a socket and host gathers b bytes in (n - 1) / n b / min(C, B / k), latency aside."""
     cluster, num_bytes, env = hosts(2), 1e9, simpy.Environment()
-    network = network_over(env, cluster, OMNI_PATH, exact)
+    network = build_network(env, cluster, OMNI_PATH, exact)
     over = []
     for first in range(num_groups):
         gpus = np.array([first, first + 4, first + 8, first + 12])
@@ -63,7 +63,7 @@ def test_parallel_groups_share_one_adapter(num_groups: int, bytes_per_s: float, 
 def test_one_gpu_a_group_has_the_adapter_of_its_socket() -> None:
     """Eight groups, as with eight GPUs per tensor parallel group: four of them use one adapter, four the other."""
     cluster, num_bytes, env = hosts(2), 1e9, simpy.Environment()
-    network = network_over(env, cluster, OMNI_PATH, exact=False)
+    network = build_network(env, cluster, OMNI_PATH, exact=False)
     over = []
     for first in range(8):
         gpus = np.array([first, first + 8])
@@ -76,6 +76,6 @@ def test_one_gpu_a_group_has_the_adapter_of_its_socket() -> None:
 def test_messages_from_gpu_to_gpu_have_all_adapters() -> None:
     """Eight at once have 5.06 GB/s each, two on every adapter."""
     cluster, num_bytes, env = hosts(2), 1e9, simpy.Environment()
-    network = network_over(env, cluster, OMNI_PATH, exact=False)
+    network = build_network(env, cluster, OMNI_PATH, exact=False)
     env.run(env.all_of([network.transfer(gpu, gpu + 8, num_bytes) for gpu in range(8)]))
     assert env.now == pytest.approx(num_bytes / 5.06e9, rel=1e-3)

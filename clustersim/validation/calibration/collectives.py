@@ -9,8 +9,8 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
 from clustersim.interchange.benchmark_logs import Collective
 from clustersim.network import Environment
-from clustersim.simulate.collective import play_collective
-from clustersim.simulate.play import network_over
+from clustersim.simulate.build import build_network
+from clustersim.simulate.collective import simulate_schedule
 from clustersim.topology import Node, Topology, place
 from clustersim.topology.placement import Block
 from clustersim.validation.calibration.experiment import Experiment, Simulate
@@ -40,10 +40,10 @@ def collective_on(
     def seconds(transport: Transport) -> float:
         _, schedule = schedule_collective(op, algorithm, cluster, gpus, num_bytes, transport.library)
         if buffers == "gpu":
-            return play_collective(cluster, gpus, schedule, num_bytes, transport)
+            return simulate_schedule(cluster, gpus, schedule, num_bytes, transport)
         env = Environment()
         nodes = [Node(node) for node in cluster.memory[gpus].tolist()]
-        env.run(network_over(env, cluster, transport, exact=False).play(schedule, nodes))
+        env.run(build_network(env, cluster, transport, exact=False).play(schedule, nodes))
         return float(env.now)
 
     return seconds

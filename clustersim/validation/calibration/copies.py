@@ -8,7 +8,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
 from clustersim.interchange.benchmark_logs import HOST, Copy
 from clustersim.network import Environment
-from clustersim.simulate.play import network_over
+from clustersim.simulate.build import build_network
 from clustersim.topology import Node, Topology
 from clustersim.validation.calibration.experiment import Experiment
 
@@ -72,5 +72,5 @@ def _sent_s(cluster: Topology, transport: Transport, leg: Leg, each: Copy) -> fl
     """Return when the last of the messages, which start together, has arrived."""
     env = Environment()
     src, dst = ([Node(node)] * each.num_messages for node in leg)
-    env.run(network_over(env, cluster, transport, exact=False).transfers(src, dst, each.num_bytes))
+    env.run(build_network(env, cluster, transport, exact=False).transfers(src, dst, each.num_bytes))
     return float(env.now)

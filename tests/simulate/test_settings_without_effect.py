@@ -1,4 +1,4 @@
-"""Keys of a layout that change nothing are told; algorithms that are named are the ones that are played."""
+"""A warning names each key of a layout that changes nothing; a named algorithm is the one that is simulated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED: dict[str, Any] = {
 
 def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
     asked = {**ASKED, "parallelism": layout, "strategy": {"kind": "all-reduce", **strategy}}
-    return [told for told in forecast(load_scenario(asked).points()[0].point).warnings if "changes nothing:" in told]
+    return [each for each in forecast(load_scenario(asked).points()[0].point).warnings if "changes nothing:" in each]
 
 
 @pytest.mark.parametrize(
@@ -43,21 +43,21 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
         ({"data": 8, "gradient_kernels": "autograd"}, {}, "parallelism.gradient_kernels"),
     ],
 )
-def test_a_key_that_changes_nothing_is_told(layout: dict[str, Any], strategy: dict[str, Any], key: str) -> None:
+def test_a_warning_names_a_key_that_changes_nothing(layout: dict[str, Any], strategy: dict[str, Any], key: str) -> None:
     if "stages" in layout:
         num_layers = len(clustersim.simulate({**ASKED, "num_gpus": 1}).layers)
         layout = {**layout, "stages": [num_layers // 2, num_layers - num_layers // 2]}
-    told = warnings(layout, **strategy)
-    assert len(told) == 1
-    assert told[0].startswith(f"{key} changes nothing")
+    found = warnings(layout, **strategy)
+    assert len(found) == 1
+    assert found[0].startswith(f"{key} changes nothing")
 
 
-@pytest.mark.parametrize(("precision", "is_told"), [("fp32", True), ("amp-fp8", False)])
-def test_casts_to_8_bits_are_told_where_nothing_is_cast(precision: str, is_told: bool) -> None:
+@pytest.mark.parametrize(("precision", "is_warned"), [("fp32", True), ("amp-fp8", False)])
+def test_a_warning_names_casts_to_8_bits_where_nothing_is_cast(precision: str, is_warned: bool) -> None:
     topology = {**ASKED["topology"], "host": {"gpu": "h100"}}
     asked = {**ASKED, "topology": topology, "precision": precision, "compute": {"casts": "te"}}
-    told = forecast(load_scenario(asked).points()[0].point).warnings
-    assert any(each.startswith("compute.casts changes nothing") for each in told) == is_told
+    found = forecast(load_scenario(asked).points()[0].point).warnings
+    assert any(each.startswith("compute.casts changes nothing") for each in found) == is_warned
 
 
 @pytest.mark.parametrize(
@@ -70,39 +70,41 @@ def test_casts_to_8_bits_are_told_where_nothing_is_cast(precision: str, is_told:
         ({"data": 8, "sharding": "zero-2"}, {"buckets": "layer"}),
     ],
 )
-def test_a_key_that_changes_something_is_not(layout: dict[str, Any], strategy: dict[str, Any]) -> None:
+def test_there_is_no_warning_about_a_key_that_changes_something(
+    layout: dict[str, Any], strategy: dict[str, Any]
+) -> None:
     assert warnings(layout, **strategy) == []
 
 
 @pytest.mark.parametrize("kind", ["attention", "selective", "full", "pointwise", "pointwise+attention"])
 @pytest.mark.parametrize("model", ["resnet18", "gpt-4x512x8-seq256"])
-def test_recomputation_that_repeats_nothing_is_told(kind: str, model: str) -> None:
+def test_a_warning_names_recomputation_that_repeats_nothing(kind: str, model: str) -> None:
     asked = {**ASKED, "model": model, "parallelism": {"data": 8, "recompute": kind}}
-    told = forecast(load_scenario(asked).points()[0].point).warnings
-    is_told = any(each.startswith("parallelism.recompute changes nothing") for each in told)
-    assert is_told == (model == "resnet18" and kind != "full")
+    found = forecast(load_scenario(asked).points()[0].point).warnings
+    is_warned = any(each.startswith("parallelism.recompute changes nothing") for each in found)
+    assert is_warned == (model == "resnet18" and kind != "full")
 
 
-def test_copies_of_a_gpu_alone_are_told() -> None:
+def test_a_warning_names_copies_of_a_single_gpu() -> None:
     alone = {**ASKED, "num_gpus": 1, "batch": {"global": 2}}
     runs = []
     for copies in ("none", "pytorch"):
         asked = {**alone, "strategy": {"kind": "all-reduce", "copies": copies}}
         runs.append(forecast(load_scenario(asked).points()[0].point))
     assert runs[0].run.iteration_s == runs[1].run.iteration_s
-    told = [sum("strategy.copies changes nothing" in each for each in one.warnings) for one in runs]
-    assert told == [0, 1]
+    found = [sum("strategy.copies changes nothing" in each for each in one.warnings) for one in runs]
+    assert found == [0, 1]
 
 
-@pytest.mark.parametrize(("buckets", "is_told"), [("whole", True), ("layer", False)])
-def test_a_barrier_of_one_bucket_is_told(buckets: str, is_told: bool) -> None:
+@pytest.mark.parametrize(("buckets", "is_warned"), [("whole", True), ("layer", False)])
+def test_a_warning_names_a_barrier_of_one_bucket(buckets: str, is_warned: bool) -> None:
     found = []
     for pull in ("each", "together"):
         strategy = {"kind": "server", "buckets": buckets, "servers": {"on": "own-hosts", "pull": pull}}
         found.append(forecast(load_scenario({**ASKED, "num_gpus": 4, "strategy": strategy}).points()[0].point))
     seconds = [each.run.iteration_s for each in found]
-    assert (seconds[0] == pytest.approx(seconds[1], rel=1e-9)) == is_told
-    assert any("strategy.servers.pull changes nothing" in each for each in found[1].warnings) == is_told
+    assert (seconds[0] == pytest.approx(seconds[1], rel=1e-9)) == is_warned
+    assert any("strategy.servers.pull changes nothing" in each for each in found[1].warnings) == is_warned
 
 
 def test_sharded_copies_exchange_by_the_algorithm_that_is_named() -> None:
@@ -130,8 +132,8 @@ def test_experts_are_exchanged_by_the_algorithm_that_is_named() -> None:
     assert server > 1.5 * ring
 
 
-def test_an_algorithm_that_cannot_share_out_is_told() -> None:
+def test_an_algorithm_that_cannot_shard_is_refused() -> None:
     strategy = {"kind": "all-reduce", "algorithm": "double-tree"}
-    with pytest.raises(InputError, match="double-tree does not do; write one of: auto, ring") as told:
+    with pytest.raises(InputError, match="double-tree does not do; write one of: auto, ring") as error:
         clustersim.simulate({**ASKED, "strategy": strategy, "parallelism": {"sharding": "zero-1"}})
-    assert told.value.mistakes[0].key == "strategy.algorithm"
+    assert error.value.mistakes[0].key == "strategy.algorithm"

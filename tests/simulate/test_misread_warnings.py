@@ -1,4 +1,4 @@
-"""What numbers count beside a layout is told, and why quicker products gain little."""
+"""Warnings: the nodes of a graph are copies of the model; 8-bit products gain little beside much communication."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def warnings(**changes: Any) -> str:
 
 
 def test_a_graph_beside_a_layout_is_of_copies() -> None:
-    told = "strategy.graph is among copies of the model, not GPUs: there are 4, numbered from 0, on 2 GPUs each"
+    found = "the nodes of strategy.graph are copies of the model, not GPUs: 4 copies, numbered from 0, on 2 GPUs each"
     given = {"kind": "gossip", "graph": [[0, 1], [1, 2], [2, 3]]}
-    assert told in warnings(strategy=given, parallelism={"tensor": 2})
+    assert found in warnings(strategy=given, parallelism={"tensor": 2})
     assert "strategy.graph" not in warnings(strategy={"kind": "gossip"}, parallelism={"tensor": 2})
     assert "strategy.graph" not in warnings(strategy={"kind": "gossip", "graph": "ring"})
 
 
 @pytest.mark.parametrize(
-    ("precision", "num_gpus", "is_told"), [("amp-fp8", 8, True), ("amp-fp8", 1, False), ("amp-bf16", 8, False)]
+    ("precision", "num_gpus", "is_warned"), [("amp-fp8", 8, True), ("amp-fp8", 1, False), ("amp-bf16", 8, False)]
 )
 def test_products_in_8_bits_beside_much_communication_say_why_they_gain_little(
-    precision: str, num_gpus: int, is_told: bool
+    precision: str, num_gpus: int, is_warned: bool
 ) -> None:
-    told = warnings(precision=precision, num_gpus=num_gpus)
-    assert ("amp-fp8 makes products quicker and no message smaller" in told) is is_told
+    found = warnings(precision=precision, num_gpus=num_gpus)
+    assert ("amp-fp8 makes matrix products faster but no message smaller" in found) is is_warned

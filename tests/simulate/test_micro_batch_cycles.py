@@ -1,4 +1,4 @@
-"""Micro-batches that come again are multiplied: the same times, parts, bytes and timelines as if all were played."""
+"""Extrapolated micro-batches: the same times, parts, bytes and timelines as if all were simulated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
-from tests.simulate.two_ways import check_shortcut_is_exact
+from tests.simulate.shortcut_checks import check_shortcut_is_exact
 
-TOLD = "identical micro-batches extrapolated"
+NOTE = "micro-batches multiplied"
 PAIRS = {"template": "dgx-a100", "nics": 4}  # of GPUs that share an adapter
 BOX = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4, "nics": 1}
 
@@ -60,20 +60,20 @@ LAYOUTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_what_comes_again_is_that_of_the_exact_run(layout: dict[str, Any]) -> None:
-    check_shortcut_is_exact(asked({"micro_batches": 20, **layout}, num_gpus=8), TOLD)
+def test_extrapolated_cycles_are_those_of_the_exact_run(layout: dict[str, Any]) -> None:
+    check_shortcut_is_exact(asked({"micro_batches": 20, **layout}, num_gpus=8), NOTE)
 
 
 @pytest.mark.parametrize("layout", [{"pipeline": 2, "tensor": 2}, {"sharding": "zero-3"}], ids=str)
-def test_so_it_is_where_ranks_are_not_played_as_one(layout: dict[str, Any]) -> None:
-    """Boards with one way out let ranks end what copies exchange at different times."""
-    told = asked({**layout, "micro_batches": 20}, num_gpus=8, host=BOX, transport="nccl-omni-path")
-    check_shortcut_is_exact(told, TOLD)
+def test_so_it_is_without_folded_ranks(layout: dict[str, Any]) -> None:
+    """On hosts with one adapter, ranks end what copies exchange at different times."""
+    given = asked({**layout, "micro_batches": 20}, num_gpus=8, host=BOX, transport="nccl-omni-path")
+    check_shortcut_is_exact(given, NOTE)
 
 
-def in_both_ways(told: dict[str, Any]) -> tuple[Forecast, Forecast]:
-    """Return forecasts with cycles left out and with all of them played, other shortcuts being taken in both."""
-    point = load_scenario(told).points()[0].point
+def in_both_ways(given: dict[str, Any]) -> tuple[Forecast, Forecast]:
+    """Return forecasts with cycles left out and with all of them simulated, other shortcuts being taken in both."""
+    point = load_scenario(given).points()[0].point
     quick = forecast(point)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LayoutExecutor, "_loops", lambda self: [])
@@ -81,9 +81,9 @@ def in_both_ways(told: dict[str, Any]) -> tuple[Forecast, Forecast]:
         return quick, forecast(point)
 
 
-def check_both_ways(told: dict[str, Any]) -> bool:
+def check_both_ways(given: dict[str, Any]) -> bool:
     """Check that cycles left out change nothing, timelines included; return whether any were."""
-    quick, whole = in_both_ways(told)
+    quick, whole = in_both_ways(given)
     slack_s = 1e-9 * whole.run.iteration_s
     assert quick.run.iteration_s == pytest.approx(whole.run.iteration_s, rel=1e-9)
     assert quick.run.breakdown_s == pytest.approx(whole.run.breakdown_s, abs=slack_s)
@@ -96,12 +96,12 @@ def check_both_ways(told: dict[str, Any]) -> bool:
     assert [len(line.time_s) for line in quick.run.memory_lines] == [
         len(line.time_s) for line in whole.run.memory_lines
     ]
-    return any(TOLD in shortcut for shortcut in quick.shortcuts)
+    return any(NOTE in shortcut for shortcut in quick.shortcuts)
 
 
-def _long_enough(played: Forecast, slack_s: float) -> list[tuple[Any, ...]]:
+def _long_enough(simulated: Forecast, slack_s: float) -> list[tuple[Any, ...]]:
     """Return rank, kind, name, cause, start and end of spans that are no mere rounding."""
-    rows = played.run.spans.rows()
+    rows = simulated.run.spans.rows()
     return [
         (rank, kind, name, cause, start_s, end_s)
         for kind, rank, _, start_s, end_s, name, cause in rows
@@ -145,26 +145,26 @@ def scenarios(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=15)
 @given(scenarios())
-def test_so_it_is_of_any_layout(told: dict[str, Any]) -> None:
+def test_so_it_is_of_any_layout(given: dict[str, Any]) -> None:
     try:
-        load_scenario(told).points()
-        check_both_ways(told)
+        load_scenario(given).points()
+        check_both_ways(given)
     except InputError:
         assume(False)
 
 
-def test_what_may_differ_is_played_micro_batch_by_micro_batch() -> None:
-    """So it is in an exact run, and where chance has a part in it."""
+def test_micro_batches_that_may_differ_are_all_simulated() -> None:
+    """So it is in an exact run, and with randomness."""
     layout = {"pipeline": 4, "micro_batches": 20}
     sure, unsure = (
         load_scenario(asked(layout, **other)).points()[0].point
         for other in ({}, {"stragglers": [{"kind": "lognormal", "cv": 0.1}]})
     )
-    for point, exact, is_told in [(sure, False, True), (sure, True, False), (unsure, False, False)]:
-        assert any(TOLD in shortcut for shortcut in forecast(point, exact=exact).shortcuts) is is_told
+    for point, exact, is_warned in [(sure, False, True), (sure, True, False), (unsure, False, False)]:
+        assert any(NOTE in shortcut for shortcut in forecast(point, exact=exact).shortcuts) is is_warned
 
 
-def test_what_came_after_something_that_was_left_out_was_that_much_later() -> None:
+def test_what_follows_left_out_cycles_is_that_much_later() -> None:
     times = Timesheet.blank(1, 2, 1)
     times.begin_s[0], times.end_s[0], times.called_s[0] = (1.0, 4.0), (4.0, 9.0), (0.5, 2.5)
     later = times.delayed([2.0, 6.0], [10.0, 100.0])
@@ -174,7 +174,7 @@ def test_what_came_after_something_that_was_left_out_was_that_much_later() -> No
     assert np.isnan(later.ready_s).all()
 
 
-def test_a_run_comes_to_the_same_bytes_whenever_it_is_played() -> None:
+def test_a_run_gives_the_same_bytes_whenever_it_is_simulated() -> None:
     point = load_scenario(asked({"pipeline": 4, "micro_batches": 20})).points()[0].point
     one, other = (forecast(point).run.to_dict() for _ in range(2))
     assert one == other

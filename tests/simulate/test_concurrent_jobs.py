@@ -1,4 +1,4 @@
-"""Several jobs on one cluster: who shares nothing loses nothing, and who shares a link gets a part of it."""
+"""Several jobs on one cluster: without shared links none is slowed down, and on a shared link each gets a part."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_job_that_starts_late_counts_beside_the_others_all_the_same(trunk):
 
 
 def test_a_quick_job_goes_on_until_the_slow_one_has_counted(trunk, tmp_path):
-    """Nobody leaves before the others: the slow job's exchanges are all met by the quick one's."""
+    """No job ends before the others: every exchange of the slow job meets those of the fast one."""
     jobs = [{}, {"model": str(tmp_path / "short.yaml"), "name": "quick"}]
     run = clustersim.simulate({**trunk, "jobs": jobs})
     slow, quick = run.jobs
@@ -138,7 +138,7 @@ def test_the_first_job_of_a_list_is_the_run(scenario, tmp_path):
     assert run.efficiency == pytest.approx(alone.efficiency, rel=1e-9)
 
 
-def test_jobs_have_luck_of_their_own(scenario):
+def test_jobs_draw_their_own_random_numbers(scenario):
     run = clustersim.simulate({**scenario, "stragglers": [{"kind": "lognormal", "cv": 0.3}], "jobs": 2})
     assert run.jobs[0].iteration_s != run.jobs[1].iteration_s
 
@@ -146,7 +146,7 @@ def test_jobs_have_luck_of_their_own(scenario):
 @pytest.mark.parametrize("placement", ["block", "spread", "random", {"kind": "fragmented", "free": 1.0}])
 def test_no_gpu_is_given_twice(scenario, placement):
     from clustersim.scenario import load_scenario
-    from clustersim.simulate.jobs import setups_of
+    from clustersim.simulate.concurrent_jobs import setups_of
 
     point = load_scenario({**scenario, "placement": placement, "jobs": 2}).points()[0].point
     given = [gpu for setup in setups_of(point) for gpu in setup.gpus(1).tolist()]
@@ -162,15 +162,15 @@ def test_servers_on_hosts_of_their_own_share_none_with_another_job(scenario):
         clustersim.simulate({**small, "jobs": [{"num_gpus": 3}, {}]})
 
 
-def test_trouble_on_links_is_everybodys_and_met_alone_too(trunk):
-    trouble = [{"kind": "link-slow-downs", "factor": 4, "every": "50 ms", "lasts": "10 ms"}]
-    run = clustersim.simulate({**trunk, "topology": STAR, "placement": "block", "stragglers": trouble, "jobs": 2})
+def test_link_disturbances_slow_all_jobs_and_each_alone_too(trunk):
+    slow_downs = [{"kind": "link-slow-downs", "factor": 4, "every": "50 ms", "lasts": "10 ms"}]
+    run = clustersim.simulate({**trunk, "topology": STAR, "placement": "block", "stragglers": slow_downs, "jobs": 2})
     alone = clustersim.simulate({**trunk, "topology": STAR, "placement": "block"})
     assert run.jobs[0].alone_iteration_s > alone.iteration_s
     assert run.jobs[0].slowdown == pytest.approx(1, rel=1e-9)
 
 
-def test_times_of_stragglers_count_from_when_all_jobs_have_their_pace(trunk):
+def test_times_of_stragglers_count_from_the_end_of_all_warm_ups(trunk):
     pause = [{"kind": "pauses", "at": [0], "lasts": "50 ms", "per": "job"}]
     late = {**trunk, "topology": STAR, "placement": "block", "jobs": [{}, {"start": "300 ms"}]}
     plain, paused = (clustersim.simulate({**late, "stragglers": each}) for each in ([], pause))
@@ -186,20 +186,20 @@ def test_one_seed_gives_the_same_bytes_and_another_seed_others(trunk):
     assert first.interval is not None
 
 
-def test_every_event_played_gives_the_same_figures(trunk):
-    played, exact = (clustersim.simulate({**trunk, "jobs": 2}, exact=exact) for exact in (False, True))
-    for job, other in zip(played.jobs, exact.jobs, strict=True):
+def test_an_exact_run_gives_the_same_figures(trunk):
+    simulated, exact = (clustersim.simulate({**trunk, "jobs": 2}, exact=exact) for exact in (False, True))
+    for job, other in zip(simulated.jobs, exact.jobs, strict=True):
         assert job.iteration_s == pytest.approx(other.iteration_s, rel=1e-9)
         assert job.slowdown == pytest.approx(other.slowdown, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["all-reduce", "async"])
 def test_unlike_jobs_send_as_many_bytes_over_links_with_shortcuts_as_without(trunk, tmp_path, kind):
-    """Both count from the time when all jobs have their pace to the time when the last one has its iterations."""
+    """Both count from the end of all warm-ups to the time when the last job has done its iterations."""
     jobs = [{}, {"model": str(tmp_path / "short.yaml")}]
     unlike = {**trunk, "jobs": jobs, "strategy": {"kind": kind, "overlap": False}, "num_iterations": 10}
-    played, exact = (clustersim.simulate(unlike, exact=exact) for exact in (False, True))
-    assert {link.name: link.num_bytes for link in played.links} == pytest.approx(
+    simulated, exact = (clustersim.simulate(unlike, exact=exact) for exact in (False, True))
+    assert {link.name: link.num_bytes for link in simulated.links} == pytest.approx(
         {link.name: link.num_bytes for link in exact.links}, rel=1e-9
     )
 
@@ -214,7 +214,7 @@ def test_jobs_come_back_from_a_file(trunk):
 def test_a_sweep_over_the_number_of_jobs_says_what_it_counts(trunk):
     sweep = clustersim.sweep({**trunk, "jobs": [1, 2]})
     assert [len(run.jobs) for run in sweep.runs] == [0, 2]
-    assert any("2 jobs share the cluster" in each and "played alone" in each for each in sweep.assumptions)
+    assert any("2 jobs share the cluster" in each and "simulated alone" in each for each in sweep.assumptions)
 
 
 def test_a_job_that_does_not_fit_a_gpu_is_refused(scenario):
@@ -222,15 +222,15 @@ def test_a_job_that_does_not_fit_a_gpu_is_refused(scenario):
         clustersim.simulate({**scenario, "jobs": [{}, {"model": "vgg16", "batch": {"per_gpu": 4096}}]})
 
 
-def test_jobs_that_exchange_nothing_are_played_to_their_end(scenario, tmp_path):
+def test_jobs_that_exchange_nothing_are_simulated_to_their_end(scenario, tmp_path):
     (tmp_path / "silent.yaml").write_text("name: silent\nlayers: [{name: a, forward_s: 0.002, backward_s: 0.004}]\n")
     run = clustersim.simulate({**scenario, "model": str(tmp_path / "silent.yaml"), "jobs": 2})
     assert [job.slowdown for job in run.jobs] == pytest.approx([1, 1], rel=1e-9)
     assert run.iteration_s == pytest.approx(0.006, rel=1e-9)
 
 
-def test_a_rank_that_is_ahead_when_its_job_ends_is_drawn_as_far_as_it_is_known() -> None:
-    """A stage of one of two jobs has begun an iteration beyond those that count, which the sheet does not have."""
+def test_the_timeline_ends_with_the_last_recorded_iteration_of_a_rank_that_is_ahead() -> None:
+    """A stage of one of two jobs has begun an iteration after those that count. The timesheet does not have it."""
     host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 2, "nvlink": "100 GB/s"}
     run = clustersim.simulate(
         {

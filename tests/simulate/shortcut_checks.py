@@ -1,4 +1,4 @@
-"""Two ways to one answer: what tests of layouts hold together."""
+"""Checks that runs with shortcuts, and exported traces, give the results of the exact run."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pytest
 from clustersim.interchange.chakra import read_chakra, write_chakra
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
-from clustersim.simulate.play import _played
 from clustersim.simulate.programs import programs_of
+from clustersim.simulate.replicate import simulate_job
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.traces import play_traces
+from clustersim.simulate.traces import simulate_traces
 
 
 def check_folded_is_exact(asked: dict[str, Any]) -> None:
-    """Check that ranks are played as one, and that times, parts and bytes of links are those of the exact run."""
-    check_shortcut_is_exact(asked, "simulated as one")
+    """Check that ranks are folded, and that times, parts and bytes of links are those of the exact run."""
+    check_shortcut_is_exact(asked, "played as one")
 
 
-def check_shortcut_is_exact(asked: dict[str, Any], told: str) -> None:
-    """Check that a shortcut is taken, told in these words, and changes neither times, parts nor bytes of links."""
-    assert any(told in shortcut for shortcut in check_is_exact(asked))
+def check_shortcut_is_exact(asked: dict[str, Any], words: str) -> None:
+    """Check that a shortcut with these words is taken, and that it changes neither times, parts nor bytes of links."""
+    assert any(words in shortcut for shortcut in check_is_exact(asked))
 
 
 def check_is_exact(asked: dict[str, Any]) -> tuple[str, ...]:
@@ -40,10 +40,10 @@ def check_is_exact(asked: dict[str, Any]) -> tuple[str, ...]:
 def check_traces_are_exact(asked: dict[str, Any], folder: Path) -> None:
     """Check that exported traces take as long as the exact run of one iteration."""
     setup = Setup(load_scenario(asked).points()[0].point)
-    run = _played(setup, 0, 1, True, 0.0, lambda share: None)
+    run = simulate_job(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)
     programs = programs_of(setup)
     stage_of = [programs.grid.stage(rank) for rank in range(programs.grid.num_ranks)]
     write_chakra(folder, "traces", programs.tasks(), stage_of, programs.node)
-    played = play_traces(read_chakra(folder), setup.topology, "ideal", exact=True)
-    assert played["end_s"] == pytest.approx(run_s, rel=1e-9)
+    simulated = simulate_traces(read_chakra(folder), setup.topology, "ideal", exact=True)
+    assert simulated["end_s"] == pytest.approx(run_s, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Python looks for garbage more seldom during a simulation, and only then."""
+"""Python's garbage collector runs less often during a simulation, and only then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from clustersim.scenario import load_scenario
 from clustersim.simulate import forecast
-from clustersim.simulate.garbage import seldom_collected
+from clustersim.simulate.garbage_collection import rare_collections
 
 
 @pytest.fixture(autouse=True)
@@ -25,21 +25,21 @@ def fails() -> None:
     raise ValueError("wrong")
 
 
-def test_it_is_more_seldom_and_then_as_often_as_before_whatever_happens() -> None:
+def test_the_threshold_is_raised_and_then_restored_even_after_an_error() -> None:
     gc.set_threshold(700, 11, 12)
     with pytest.raises(ValueError, match="wrong"):
-        seldom_collected()(fails)()
+        rare_collections()(fails)()
     assert gc.get_threshold() == (700, 11, 12)
 
 
 @pytest.mark.parametrize("own", [0, 1_000_000])
-def test_who_has_it_look_still_more_seldom_or_never_keeps_that(own: int) -> None:
+def test_a_higher_threshold_or_no_collection_at_all_is_kept(own: int) -> None:
     gc.set_threshold(own, 10, 10)
-    with seldom_collected():
+    with rare_collections():
         assert gc.get_threshold()[0] == own
 
 
-def test_a_forecast_is_made_so() -> None:
+def test_a_forecast_runs_with_the_raised_threshold() -> None:
     seen: list[int] = []
     star = {"kind": "star", "num_hosts": 1, "host": {"gpu": "v100"}, "link": "1 GB/s", "hop": "1 us"}
     asked = {
@@ -50,7 +50,7 @@ def test_a_forecast_is_made_so() -> None:
         "strategy": {"kind": "all-reduce"},
     }
     gc.set_threshold(700, 10, 10)
-    forecast(load_scenario(asked).points()[0].point, tell=lambda share: seen.append(gc.get_threshold()[0]))
+    forecast(load_scenario(asked).points()[0].point, on_progress=lambda share: seen.append(gc.get_threshold()[0]))
     assert seen
     assert min(seen) > 10_000
     assert gc.get_threshold()[0] == 700

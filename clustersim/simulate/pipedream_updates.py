@@ -1,4 +1,4 @@
-"""The update log of stages that update by every micro-batch, one after the other and without waiting for each other."""
+"""The update log of PipeDream: stages update after every micro-batch, and do not wait for each other."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from clustersim.parallelism import ModelLayout
 from clustersim.results import WEIGHT_VERSIONS, UpdateLog
 
 
-def own_updates(executor: LayoutExecutor, laid_out: ModelLayout, first: int, num_iterations: int) -> UpdateLog | None:
-    """Return every rank's updates in so many iterations from the `first` on; None where all ranks update together.
+def micro_batch_updates(
+    executor: LayoutExecutor, laid_out: ModelLayout, first: int, num_iterations: int
+) -> UpdateLog | None:
+    """Return the updates of every rank in `num_iterations` from `first` on; None if all ranks update together.
 
-    Version n + 1 of the model is what micro-batch n makes, stage by stage: its ranks all write that version, each when
-    it comes to it, and each has computed its gradient on the version that its staleness says.
+    Micro-batch n makes version n + 1 of the model, stage by stage. All ranks write that version, each at its own time,
+    and each has computed its gradient on an older version: as many versions older as the staleness of its stage.
     """
     rows, each = [], laid_out.updates_per_iteration
     for rank in range(laid_out.grid.num_ranks):
@@ -29,8 +31,8 @@ def own_updates(executor: LayoutExecutor, laid_out: ModelLayout, first: int, num
     return _log(np.concatenate(rows, axis=1))
 
 
-def facts_of(laid_out: ModelLayout | None) -> dict[str, float]:
-    """Return how many updates an iteration makes and how many versions of weights there are at most, where it is so."""
+def micro_batch_update_facts(laid_out: ModelLayout | None) -> dict[str, float]:
+    """Return updates per iteration and the most weight versions of a stage, if every micro-batch updates."""
     ages = [plan.program.staleness for plan in laid_out.plans] if laid_out is not None else []
     known = [age for age in ages if age is not None]
     if laid_out is None or not known:
@@ -38,8 +40,8 @@ def facts_of(laid_out: ModelLayout | None) -> dict[str, float]:
     return {"updates_per_iteration": laid_out.updates_per_iteration, WEIGHT_VERSIONS: 1 + max(known)}
 
 
-def come_again(log: UpdateLog, num_ranks: int, each: int, num_iterations: int, period_s: float) -> UpdateLog:
-    """Return the updates of so many iterations like the first one of a log, in which every rank has made `each`."""
+def repeated_updates(log: UpdateLog, num_ranks: int, each: int, num_iterations: int, period_s: float) -> UpdateLog:
+    """Return the first iteration of a log, in which every rank makes `each` updates, `num_iterations` times."""
     first = np.argsort(np.asarray(log.worker), kind="stable").reshape(num_ranks, -1)[:, :each].ravel()
     rows = np.stack([log.time_s, log.worker, log.version_read, log.version_written])[:, first]
     later = np.array([[period_s], [0], [each], [each]])

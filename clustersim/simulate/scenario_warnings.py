@@ -1,0 +1,187 @@
+"""Warnings about settings of a scenario that change nothing, and about results that are easily misread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from clustersim.model import Layer
+from clustersim.model.shared_weights import shared_weights
+from clustersim.parallelism.masks import mask_seconds
+from clustersim.parallelism.recomputation import recomputed
+from clustersim.results import Run
+from clustersim.scenario import Point
+from clustersim.simulate.setup import Setup
+from clustersim.stragglers import TimedSlowdown
+from clustersim.strategies import Servers
+from clustersim.units import format_duration
+
+_COPIED_BY_THE_GPU = ("pytorch", "pytorch-view")
+
+_MUCH_COMMUNICATION = 0.25
+"""Share of an iteration from which on exposed communication limits the gain of faster matrix products."""
+
+
+def scenario_warnings(setup: Setup, run: Run, measured_s: float) -> tuple[str, ...]:
+    """Return the warnings about a run whose longest replicate has measured `measured_s` of simulated time."""
+    return (
+        *_warnings_about_the_run(setup, run),
+        *setup.point.strategy.warnings(),
+        *settings_without_effect(setup.point, setup.reference.model.layers),
+        *_easily_misread(setup.point, run),
+        *_spells_after_the_end(setup.point, measured_s),
+    )
+
+
+def _warnings_about_the_run(setup: Setup, run: Run) -> Iterator[str]:
+    """Yield what the run shows about settings: those that had no effect, and adapters that were not used."""
+    strategy = setup.point.strategy
+    if run.interval is not None and run.interval.iteration_s[0] == run.interval.iteration_s[1]:
+        yield "all replicates are the same: nothing in this scenario is random"
+    if run.num_gpus > 1:
+        unused = sorted(_kinds_outside_hosts(setup) - {links.kind for links in run.link_classes if links.num_used})
+        if unused and setup.topology.num_hosts > 1:
+            yield f"no message left a host over links of kind {', '.join(unused)}: changing them changes nothing"
+        is_set = bool({"overlap", "buckets"} & strategy.model_fields_set)
+        if is_set and strategy.overlaps_backward and len(run.buckets) == 1:
+            yield "all gradients travel in one bucket: overlap can hide no communication"
+    servers = getattr(strategy, "servers", None)
+    if isinstance(servers, Servers) and servers.pull == "together":
+        has_one_server = servers.num == 1 or servers.whole not in (False, "hashed")
+        if has_one_server and len(run.buckets) == 1:
+            yield "strategy.servers.pull changes nothing: one server sends the only bucket"
+    if setup.point.is_plain and run.adapters is not None and run.adapters[0] < run.adapters[1]:
+        num_used, num_adapters = run.adapters
+        yield (
+            f"messages leave a host through {num_used} of its {num_adapters} network adapters; a library that uses all "
+            "of them is faster than this forecast, such as NCCL with several rings (transport nccl)"
+        )
+
+
+def _kinds_outside_hosts(setup: Setup) -> set[str]:
+    """Return the kinds of the links that are not inside a host."""
+    links, hosts = setup.topology.links, setup.topology.node_hosts
+    names, kinds = setup.topology.link_kinds
+    outside = (hosts[links.src] != hosts[links.dst]) | (hosts[links.src] < 0)
+    return {names[kind] for kind in np.unique(kinds[outside]).tolist()}
+
+
+def _easily_misread(point: Point, run: Run) -> Iterator[str]:
+    """Yield what the node numbers of a graph refer to, and why 8-bit products gain little."""
+    strategy = point.strategy
+    if strategy.kind == "gossip" and not point.is_plain and {"graph", "degree"} & strategy.model_fields_set:
+        copies = point.grid.num_replicas
+        yield (
+            f"the nodes of strategy.graph are copies of the model, not GPUs: {copies} copies, numbered from 0, on "
+            f"{point.num_gpus // copies} GPUs each"
+        )
+    share = run.breakdown_s["communication_exposed"] / run.iteration_s
+    if point.precision == "amp-fp8" and share >= _MUCH_COMMUNICATION:
+        yield (
+            "amp-fp8 makes matrix products faster but no message smaller: gradients, weights and activations are sent "
+            f"in 16 bits or more, and exposed communication is {share:.0%} of an iteration"
+        )
+
+
+def _spells_after_the_end(point: Point, end_s: float) -> Iterator[str]:
+    """Yield which spells at given times begin after the measured time of every replicate."""
+    for number, spec in enumerate(point.stragglers):
+        given: list[float] = spec.at or [] if isinstance(spec, TimedSlowdown) else []
+        missed = [time_s for time_s in given if time_s >= end_s]
+        if missed:
+            yield (
+                f"stragglers.{number}.at: the measured time lasts {format_duration(end_s)}, so {spec.kind} at "
+                f"{', '.join(map(format_duration, missed))} change nothing; raise num_iterations to reach them"
+            )
+
+
+def settings_without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
+    """Yield which keys of a scenario change nothing, and why: of its work, of its layout and of its strategy."""
+    groups = [_in_the_work(point, layers)]
+    if point.parallelism.kind == "grid":
+        groups += [
+            _in_splits(point, layers),
+            _in_sharding(point),
+            _in_host_and_kernel_work(point, layers),
+            _in_the_strategy_of_a_layout(point),
+        ]
+    return chain.from_iterable(groups)
+
+
+def _in_the_work(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
+    """Yield the keys without effect that apply with every layout."""
+    if "casts" in point.compute.model_fields_set and point.precision != "amp-fp8":
+        yield f"compute.casts changes nothing: products of {point.precision} are not cast to 8 bits"
+    if point.strategy.sends_shared_twice and not shared_weights(layers):
+        yield "strategy.shared_weights changes nothing: no two layers of the model share weights"
+    if point.optimizer.issue is not None and point.num_gpus == 1:
+        yield "optimizer.issue changes nothing: one GPU's process waits for no sums, and issues its update ahead"
+    if point.strategy.blocks_parents and point.num_gpus == 1:
+        yield "strategy.stream changes nothing: one GPU copies nothing to another"
+
+
+def _in_splits(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
+    """Yield the keys without effect about stages, split layers, experts and recomputation.
+
+    A schedule orders passes. So it changes the memory even on one stage, but not where there is one pass.
+    """
+    layout, given, grid = point.parallelism, point.parallelism.model_fields_set, point.grid
+    if "expert_imbalance" in given and grid.expert == 1:
+        yield "parallelism.expert_imbalance changes nothing: experts are not distributed (expert is 1)"
+    if "balance" in given and grid.pipeline == 1:
+        yield "parallelism.balance changes nothing: all layers are on one stage (pipeline is 1)"
+    if "balance" in given and grid.pipeline > 1 and layout.stages is not None:
+        yield "parallelism.balance changes nothing: stages says how many layers each has"
+    if "messages" in given and layout.messages != "beside" and grid.pipeline == 1:
+        yield "parallelism.messages changes nothing: all layers are on one stage (pipeline is 1)"
+    if layout.handed == "whole" and 1 in (grid.pipeline, grid.tensor):
+        yield "parallelism.handed changes nothing: no stage sends what several GPUs have (pipeline or tensor is 1)"
+    if layout.recompute != "none" and not any(recomputed(layers, layout.recompute)):
+        yield f"parallelism.recompute changes nothing: the model has nothing that {layout.recompute} recomputes"
+    if layout.input_sums == "each" and grid.tensor == 1:
+        yield "parallelism.input_sums changes nothing: layers are not split (tensor is 1)"
+    has_one_pass = grid.pipeline == 1 and layout.num_passes == 1
+    if "schedule" in given and layout.schedule in ("gpipe", "1f1b") and has_one_pass:
+        yield "parallelism.schedule changes nothing: there is one micro-batch on one stage"
+
+
+def _in_sharding(point: Point) -> Iterator[str]:
+    """Yield the keys without effect about sharding."""
+    layout, given, grid = point.parallelism, point.parallelism.model_fields_set, point.grid
+    if "gather_overlap" in given and layout.gather_overlap and grid.num_replicas == 1:
+        yield "parallelism.gather_overlap changes nothing: there is one copy, which has no weights to gather"
+    if "gathers" in given and layout.gathers == "micro-batch" and grid.shard_group_size == 1:
+        yield "parallelism.gathers changes nothing: nothing is sharded (one rank has it all)"
+    if "sharding_copies" in given and layout.sharding_copies != "none" and grid.shard_group_size == 1:
+        yield "parallelism.sharding_copies changes nothing: nothing is sharded (one rank has it all)"
+    if "joined_sums" in given and grid.shared_over is None:
+        yield "parallelism.joined_sums changes nothing: no two groups have the same shards (there is one group)"
+
+
+def _in_host_and_kernel_work(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
+    """Yield the keys without effect about kernels of gradients and masks of the host."""
+    layout = point.parallelism
+    if layout.gradient_kernels == "autograd" and layout.num_passes == 1:
+        yield "parallelism.gradient_kernels changes nothing: autograd adds nothing up where there is one micro-batch"
+    if layout.masks == "host" and not mask_seconds(layers):
+        yield "parallelism.masks changes nothing: a mask of the model's attention takes no memory new to its process"
+
+
+def _in_the_strategy_of_a_layout(point: Point) -> Iterator[str]:
+    """Yield the keys of the strategy that a layout leaves without effect."""
+    layout, grid, given = point.parallelism, point.grid, point.strategy.model_fields_set
+    copies = getattr(point.strategy, "copies", "")
+    if "copies" in given and grid.num_replicas == 1 and copies not in ("auto", "none"):
+        yield "strategy.copies changes nothing: there is one copy of the model, which sends no gradients"
+    is_awaited = layout.sharding == "zero-2" and not layout.offloads("optimizer") and grid.shared_over is None
+    if "overlap" in given and layout.sharding in ("zero-2", "zero-3") and not (is_awaited and grid.expert == 1):
+        yield f"strategy.overlap changes nothing: with {layout.sharding} a block sends its gradients once it has them"
+    if "copies" in given and (layout.sharding or layout.offloads("optimizer") or layout.schedule == "pipedream"):
+        yield "strategy.copies changes nothing: gradients come into no buckets with sharding, offload or pipedream"
+    encodes = point.compression.encode_moved(point.gradient_bytes) > 0
+    if "copies" in given and encodes and copies in _COPIED_BY_THE_GPU:
+        yield f"strategy.copies changes nothing: {point.compression.kind} already writes gradients into their buckets"
+    if "buckets" in given and layout.sharding == "zero-3":
+        yield "strategy.buckets changes nothing: with zero-3 gradients and weights travel block by block"
