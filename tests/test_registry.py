@@ -64,8 +64,8 @@ def test_a_registered_topology_is_one_like_any_other() -> None:
 
 
 def test_a_registered_algorithm_is_one_like_any_other() -> None:
-    ALL_REDUCE.register("my-ring", ring_all_reduce)
-    ours, theirs = ({"strategy": {"kind": "all-reduce", "algorithm": name}} for name in ("my-ring", "ring"))
+    ALL_REDUCE.register("our-ring", ring_all_reduce)
+    ours, theirs = ({"strategy": {"kind": "all-reduce", "algorithm": name}} for name in ("our-ring", "ring"))
     assert clustersim.simulate(SCENARIO | ours).iteration_s == clustersim.simulate(SCENARIO | theirs).iteration_s
 
 

@@ -70,7 +70,7 @@ def slowest_beside(variability: float, factors: np.ndarray) -> np.ndarray:
     factor never makes any rank quicker.
 
     >>> slowest_beside(0.02, np.array([1.0, 1.0, 4.0, 1.0])).round(4).tolist()
-    [1.0206, 1.0206, 4.0, 1.0206]
+    [1.0207, 1.0207, 4.0, 1.0207]
     """
     levels, inverse, counts = np.unique(factors, return_inverse=True, return_counts=True)
     each = [

@@ -25,6 +25,10 @@ _PAIR = {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems
 _Pair = Annotated[Edge, WithJsonSchema(_PAIR)]  # older editors do not understand the default schema of a pair
 
 
+MAX_WORKERS, MAX_WORKERS_COMPLETE = 16_384, 1_024
+"""The most workers of a sparse graph, and of the complete graph, whose edges are the square of them."""
+
+
 class Gossip(Synchronous):
     """Every worker has a replica of the model, and averages it with those of its neighbours in each iteration.
 
@@ -84,6 +88,11 @@ class Gossip(Synchronous):
         return neighbours(num_workers, edges)
 
     def mistakes(self, num_workers: int) -> list[Mistake]:
+        if num_workers > MAX_WORKERS:
+            message = f"gossip is simulated for at most {MAX_WORKERS} workers"
+            return [
+                Mistake(message, key="kind", got=f"{num_workers} workers", allowed=f"at most {MAX_WORKERS} workers")
+            ]
         try:
             self.neighbours(num_workers)
         except InputError as error:

@@ -71,7 +71,7 @@ def test_a_campaign_without_a_model_is_a_usage_error(capsys: pytest.CaptureFixtu
     assert main(["profile"]) == 2
     assert "name a model, or --write-script FILE" in capsys.readouterr().err
     assert main(["profile", "nin", "--write-script", "x.pyz"]) == 2
-    assert "leave MODEL out" in capsys.readouterr().err
+    assert "omit MODEL" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from clustersim.simulate.traces import simulate_traces
 
 def check_folded_is_exact(asked: dict[str, Any]) -> None:
     """Check that ranks are folded, and that times, parts and bytes of links are those of the exact run."""
-    check_shortcut_is_exact(asked, "played as one")
+    check_shortcut_is_exact(asked, "simulated as one")
 
 
 def check_shortcut_is_exact(asked: dict[str, Any], words: str) -> None:

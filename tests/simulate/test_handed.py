@@ -55,7 +55,7 @@ def test_the_adapter_between_two_stages_carries_so_many_times_the_bytes() -> Non
 
 @pytest.mark.parametrize("other", [{"sequence_parallel": True}])
 def test_a_rank_with_a_share_cannot_send_the_whole(other: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="handed: whole is for stages whose GPUs all have what is handed over"):
+    with pytest.raises(InputError, match="handed: whole needs stages whose GPUs all hold the whole activations"):
         load_scenario(scenario("whole", **other))
 
 

@@ -308,7 +308,7 @@ def test_a_layout_in_which_no_ranks_do_the_same_is_simulated_once(monkeypatch) -
     layout = {"tensor": 2, "data": 2, "pipeline": 2}
     asked = scenario("gpt2-small", 8, layout, topology=threes, transport="nccl", memory_check=False)
     found = forecast(load_scenario(asked).points()[0].point)
-    assert not any("played as one" in shortcut for shortcut in found.shortcuts)
+    assert not any("simulated as one" in shortcut for shortcut in found.shortcuts)
     assert simulated == [1, 2]
 
 
@@ -387,7 +387,7 @@ def test_an_impossible_layout_is_refused(model: str, num_gpus: int, layout, key:
 
 
 def test_one_weird_trick_is_for_workers_in_step() -> None:
-    with pytest.raises(InputError, match="keep them in step") as error:
+    with pytest.raises(InputError, match="one-weird-trick is synchronous") as error:
         clustersim.simulate({**trick("in-shares"), "strategy": {"kind": "gossip"}})
     assert error.value.mistakes[0].key == "parallelism.kind"
 

@@ -151,7 +151,7 @@ def test_another_strategy_meets_the_same_failures(scenario: dict[str, Any]) -> N
 
 
 def test_failures_so_frequent_that_nothing_ends_are_refused(scenario: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"the training does not end: something fails every 15\.0 s"):
+    with pytest.raises(InputError, match=r"the training does not end: there is a failure every 15\.0 s"):
         failing(scenario, gpu={"mtbf": "1 min"})
 
 

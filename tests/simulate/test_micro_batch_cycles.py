@@ -17,7 +17,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
 from tests.simulate.shortcut_checks import check_shortcut_is_exact
 
-NOTE = "micro-batches multiplied"
+NOTE = "identical micro-batches extrapolated"
 PAIRS = {"template": "dgx-a100", "nics": 4}  # of GPUs that share an adapter
 BOX = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4, "nics": 1}
 

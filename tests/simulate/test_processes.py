@@ -81,7 +81,7 @@ def test_eight_threads_carry_eight_workers_gradients_side_by_side():
     "strategy", [{"kind": "all-reduce"}, {"kind": "async"}, {"kind": "server", "servers": {"on": "gpu0"}}]
 )
 def test_what_has_no_processes_is_refused(strategy):
-    words = r"strategy: processes whose threads carry so much \(tensorflow-grpc\) .* take the strategy server, or"
+    words = r"strategy: the transport tensorflow-grpc limits .* with parameter servers in host memory"
     with pytest.raises(InputError, match=words):
         clustersim.sweep(SCENARIO | {"strategy": strategy, "transport": "tensorflow-grpc"})
 

@@ -249,7 +249,7 @@ def test_an_impossible_ring_is_refused(decoder: str, layout: dict[str, Any], key
 
 
 def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
-    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a product of its own") as error:
+    with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a separate matrix product") as error:
         clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
     assert error.value.mistakes[0].key == "parallelism.context_method"
 

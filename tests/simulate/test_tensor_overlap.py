@@ -209,7 +209,7 @@ def test_a_model_without_products_that_gather_or_scatter_tokens_is_refused(tmp_p
     net = Builder("classifier", "classifier", sample="sequence")
     net.loss("loss", net.linear("head", Tensor(FEATURES, TOKENS), 1000))
     model = str(write_workload_file(net.model(), tmp_path / "classifier.yaml"))
-    with pytest.raises(InputError, match="no product of this model gathers or scatters tokens") as error:
+    with pytest.raises(InputError, match="no matrix product of this model gathers or scatters tokens") as error:
         clustersim.simulate(scenario(model, 2, {"tensor": 2}))
     assert error.value.mistakes[0].key == "parallelism.tensor_overlap"
 

@@ -76,7 +76,7 @@ def test_parts_of_a_sequence_do_its_work_and_hold_its_activations() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 parts"),
+        (scenario(4), "parallelism.time_chunks: 35 tokens of a sequence do not divide into 4 chunks"),
         (
             scenario(5, layout={"schedule": "1f1b"}),
             "parallelism.schedule: with time_chunks the backward pass",
