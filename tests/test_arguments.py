@@ -49,6 +49,7 @@ CALLS: list[tuple[Callable[..., Any], str, str, tuple[Any, ...]]] = [
     (network, "adds", "adds must be True or False", ()),
     (network, "exact", "exact must be True or False", ()),
     (network, "side", "side must be one of plain, compiled or None", (None,)),
+    (network, "numba_from_messages", "numba_from_messages must be a finite number of at least 0", (None, 1.5)),
     (transfer, "src", "has no node called", ()),
     (transfer, "dst", "has no node called", ()),
     (transfer, "num_bytes", "num_bytes must be a finite number of at least 0", (1.5,)),

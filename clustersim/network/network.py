@@ -9,10 +9,9 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from clustersim.arguments import as_numbers, check_type
+from clustersim.arguments import as_numbers, check_number, check_type
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
-from clustersim.network.at_hand import most_plain_messages
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
 from clustersim.network.engine import Counts, FlowRate, Side
@@ -49,9 +48,11 @@ class Network:
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
     a process, or between two calls of `env.run`. At one time, the network comes after all other events.
     A collective that nobody else meets is worked out step by step instead of message by message (`uncontended`),
-    unless `exact`. Work of more than `MOST_PLAIN_MESSAGES`, or of fewer where compiled kernels are at hand
-    (`numba_loaded`), is played by those, which give the same times; `side` ("plain" or "compiled") says who
-    plays whatever the work.
+    unless `exact`. Work of more than `numba_from_messages` (`MOST_PLAIN_MESSAGES` where not given) is played by
+    compiled kernels, which give the same times; `side` ("plain" or "compiled") says who plays whatever the work.
+    Loading the kernels takes as long as very many messages on the plain side: a process that plays a thousand networks
+    gets that back with the first few, and so asks for a lower limit. What a link carries is summed in another order by
+    kernels, and so may differ in the last digit.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
     What a node sends another of a different host has no more than `connection_bytes_per_s`, where given.
@@ -74,6 +75,8 @@ class Network:
         eager_bytes: float = 0.0,
         connection_bytes_per_s: float | None = None,
         side: str | None = None,
+        *,
+        numba_from_messages: int | None = None,
     ):
         check_type("env", env, simpy.Environment, "a simpy.Environment")
         for name, switch in (("adds", adds), ("exact", exact)):
@@ -82,6 +85,8 @@ class Network:
             raise InputError(f"side must be one of {', '.join(SIDES)} or None (got {side!r})", got=repr(side))
         if side == "compiled" and sharing != "max-min":
             raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
+        if numba_from_messages is not None:
+            check_number("numba_from_messages", numba_from_messages, least=0)
         self._costs = Costs(
             overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes, connection_bytes_per_s
         )
@@ -99,6 +104,7 @@ class Network:
         self.entering = self._player.entering  # collectives that ranks have entered since it was played
         self._num_sent = 0  # messages that were sent by themselves
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
+        self._numba_from_messages = numba_from_messages
         self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
         if side == "compiled":
             self._compile()
@@ -344,7 +350,8 @@ class Network:
             assert isinstance(side, PythonEngine)
             counts = side.counts
             played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels
-            if self._num_ahead + played > min(MOST_PLAIN_MESSAGES, most_plain_messages()):
+            limit = MOST_PLAIN_MESSAGES if self._numba_from_messages is None else self._numba_from_messages
+            if self._num_ahead + played > limit:
                 self._compile()
 
     def _compile(self) -> None:

@@ -31,12 +31,14 @@ def time_collective(
     transport: str = "ideal",
     exact: bool = False,
     tell: Callable[[float], None] = lambda share: None,
+    numba_from_messages: int | None = None,
 ) -> dict[str, Any]:
     """Time a collective on an idle cluster; return a `clustersim.collective/1` document.
 
     Ranks are the first GPUs of the cluster and enter together. As in nccl-tests, `algbw` is bytes over
     seconds, and `busbw` is `algbw` times what the busiest rank sends for each byte. With a transport that
-    stages in host memory, the copies out and in count. `exact` turns every shortcut off.
+    stages in host memory, the copies out and in count. `exact` turns every shortcut off. From `numba_from_messages` on,
+    messages are simulated by compiled kernels (see `Network`).
     """
     cluster = load_topology(dict(topology) if isinstance(topology, Mapping) else topology)
     gpus = place(Block(), cluster, num_gpus, seed=0)
@@ -46,7 +48,7 @@ def time_collective(
         sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries nothing, whatever size is asked for
         name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, library.library)
         delay_s = pauses_s(schedule, cluster, gpus, library.library, op, algorithm)
-        time_s = play_collective(cluster, gpus, schedule, sent, library, exact, delay_s)
+        time_s = play_collective(cluster, gpus, schedule, sent, library, exact, delay_s, numba_from_messages)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {
@@ -77,13 +79,14 @@ def play_collective(
     library: Transport,
     exact: bool = False,
     delay_s: np.ndarray | None = None,
+    numba_from_messages: int | None = None,
 ) -> float:
     """Return the seconds that a schedule takes among GPUs [num_ranks] of an idle cluster, from their memory to it.
 
     With a transport that stages in host memory, the copies out and in count. Ranks pause `delay_s`.
     """
     env = Environment()
-    network = network_over(env, cluster, library, exact)
+    network = network_over(env, cluster, library, exact, numba_from_messages)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
         env.run(network.play(schedule, [*own, *extra_ranks(schedule, cluster, gpus)], delay_s=delay_s))

@@ -33,11 +33,13 @@ _TOLD = (
 )
 
 
-def setups_of(point: Point, workloads: Workloads | None = None, detail: bool = True) -> list[Setup]:
+def setups_of(
+    point: Point, workloads: Workloads | None = None, detail: bool = True, numba_from_messages: int | None = None
+) -> list[Setup]:
     """Return what each job of a point needs; each takes GPUs that those before it leave."""
     shared, setups = Workloads() if workloads is None else workloads, list[Setup]()
     for job in point.each_job():
-        setups.append(Setup(job.point, shared, setups, detail))
+        setups.append(Setup(job.point, shared, setups, detail, numba_from_messages))
     return setups
 
 
@@ -147,7 +149,8 @@ class _Stage:
 
     def __init__(self, first: Setup, replicate: int, exact: bool, zero_s: float):
         self._first, self._replicate, self._exact, self._zero_s = first, replicate, exact, zero_s
-        self._network: Network = network_over(Environment(), first.topology, first.transport, exact)
+        limit = first.numba_from_messages
+        self._network: Network = network_over(Environment(), first.topology, first.transport, exact, limit)
         self._hosts_in_use: set[int] = set()
         self._host_rates: dict[int, SharedRate] = {}
         trouble = delayed(first.point.stragglers, zero_s)

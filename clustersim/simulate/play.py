@@ -102,7 +102,7 @@ def _played(
     Ranks that do the same are played as one where gradients meet among them alone, nothing is random, and they turn
     out to have kept together. With `may_end_early`, only the first iteration is played where the next one is the same.
     """
-    network = network_over(Environment(), setup.topology, setup.transport, exact)
+    network = network_over(Environment(), setup.topology, setup.transport, exact, setup.numba_from_messages)
     strategy, job = setup.point.strategy, job_on(network, setup, replicate, num_iterations, zero_s)
     disturb_links(network, delayed(setup.point.stragglers, zero_s), job.seed, job.gpus)
     if setup.laid_out is None:
@@ -112,7 +112,7 @@ def _played(
         return _Played(job.gpus, [job], None)
 
     def again() -> Network:
-        return network_over(Environment(), setup.topology, setup.transport, exact)
+        return network_over(Environment(), setup.topology, setup.transport, exact, setup.numba_from_messages)
 
     do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
     if do_the_same and isinstance(strategy, CollectiveStrategy):
@@ -257,8 +257,17 @@ def _input_stage(network: Network, setup: Setup, hosts: np.ndarray, seed: int) -
     return InputStage(network.env, point.input, hosts[laid_out.replicas()[0]], samples, seed)
 
 
-def network_over(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:
-    """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off."""
+def network_over(
+    env: simpy.Environment,
+    topology: Topology,
+    transport: Transport,
+    exact: bool,
+    numba_from_messages: int | None = None,
+) -> Network:
+    """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off.
+
+    From `numba_from_messages` on its messages are simulated by compiled kernels (see `Network`).
+    """
     if transport.receiving_bytes_per_s is not None and topology.processes is None:
         raise InputError(
             f"processes whose threads carry so much ({transport.name}) are simulated in training with servers only",
@@ -277,6 +286,7 @@ def network_over(env: simpy.Environment, topology: Topology, transport: Transpor
         add_s_per_byte=transport.add_s_per_byte,
         exact=exact,
         connection_bytes_per_s=transport.connection_bytes_per_s,
+        numba_from_messages=numba_from_messages,
     )
 
 
