@@ -1,4 +1,7 @@
-"""Compiles kernels, and keeps what has been compiled wherever that may be written."""
+"""Compiles kernels, and keeps what has been compiled wherever that may be written.
+
+Where numba's JIT is disabled (`NUMBA_DISABLE_JIT=1`), kernels are plain Python functions (see `without_jit`).
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from clustersim.network.engine import SAME_INSTANT
+from clustersim.network.numba_engine import without_jit
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.network.python_engine.max_min import FEW, FULL, SAME
 
@@ -29,15 +33,21 @@ _FOR_PARTS: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": T
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+_IS_DISABLED = bool(cast(Any, numba.config).DISABLE_JIT)
+
 
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls; what an earlier process has compiled is loaded instead."""
+    if _IS_DISABLED:
+        return cast(Function, without_jit.kernel(function))
     with _keeping_in(_folder()) as may_keep:
         return cast(Function, numba.njit(cache=may_keep, **_OPTIONS)(function))
 
 
 def part(function: Function) -> Function:
     """Compile a function that only kernels call, as a part of them."""
+    if _IS_DISABLED:
+        return function
     return cast(Function, numba.njit(**_FOR_PARTS)(function))
 
 
@@ -81,11 +91,20 @@ def _keeping_in(folder: Path | None) -> Iterator[bool]:
         config.CACHE_DIR = before
 
 
+def address_of(array: np.ndarray) -> int:
+    """Return where an array lies, for a field of a record that kernels read."""
+    if _IS_DISABLED:
+        without_jit.remember(array)
+    return int(array.ctypes.data)
+
+
 def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:
     """Make what gives kernels the table whose address is in a field of a record; it knows no length.
 
     An array that a kernel is given costs it seven words a call, and counting who holds it; this costs one load.
     """
+    if _IS_DISABLED:
+        return without_jit.table(name)
     rows = types.Array(numba.from_dtype(kind), 1, "C")
 
     @intrinsic
@@ -109,6 +128,8 @@ def table(name: str, kind: np.dtype[Any]) -> Callable[[Any], Any]:
 
 def row(name: str, kind: np.dtype[Any]) -> Callable[[Any, Any], Any]:
     """Make what gives kernels a row of the table of records whose address is in a field of a record."""
+    if _IS_DISABLED:
+        return without_jit.row(name)
     found = numba.from_dtype(kind)
 
     @intrinsic

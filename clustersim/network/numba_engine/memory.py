@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.network.numba_engine.heap import ABSENT, ENTRY
+from clustersim.network.numba_engine.jit import address_of
 from clustersim.network.numba_engine.tables import (
     LANE,
     NONE,
@@ -66,7 +67,7 @@ class Memory:
         for name, array in arrays.items():
             if array is not self._arrays.get(name):
                 self._arrays[name] = array
-                self.state[name] = array.ctypes.data
+                self.state[name] = address_of(array)
 
     def reserve(self, name: str, num_rows: int) -> None:
         """Make room in a table."""
@@ -81,7 +82,7 @@ class Memory:
             self._places[name] = grown(self._places[name], num_items)
             self._places[name][before:] = ABSENT
             heap = self.state[name]
-            heap["entries"], heap["places"] = self._entries[name].ctypes.data, self._places[name].ctypes.data
+            heap["entries"], heap["places"] = address_of(self._entries[name]), address_of(self._places[name])
 
     def due_s(self, flow: int) -> float:
         """Return when a flow ends or comes to its links, or infinity."""

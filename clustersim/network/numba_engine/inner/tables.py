@@ -6,7 +6,7 @@ import numpy as np
 
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import HEAP
-from clustersim.network.numba_engine.jit import table
+from clustersim.network.numba_engine.jit import address_of, table
 
 _INT, _REAL = np.int64, np.float64
 
@@ -67,4 +67,4 @@ class Arrays:
         for name, array in arrays.items():
             assert array.flags.c_contiguous
             self._arrays[name] = array
-            self.record[name] = array.ctypes.data
+            self.record[name] = address_of(array)
