@@ -1,7 +1,7 @@
 """The kernels' tables as plain Python reads them where numba's JIT is disabled (`NUMBA_DISABLE_JIT=1`), to debug.
 
-A compiled kernel reads the address of a table from a field of a record. Here the arrays are found by these addresses, so
-an index outside a table is an error, as everywhere in Python.
+A compiled kernel reads the address of a table from a field of a record. Here the arrays are found by these addresses,
+so an index behind the end of a table is an error, as everywhere in Python.
 """
 
 from __future__ import annotations
