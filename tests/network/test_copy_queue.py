@@ -74,10 +74,8 @@ def by_processes(network: Network, acts: list[tuple[float, int, float, float]]) 
 
 @pytest.mark.parametrize("side", ["plain", "compiled", None])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_conveyor_takes_as_long_as_processes_that_send_one_message_after_another(seed, side, monkeypatch):
-    if side is None:  # goes over from one to the other
-        monkeypatch.setattr("clustersim.network.network.most_plain_messages", lambda: 60)
-    conveyed, sent = (Network(Environment(), STAR, side=side) for _ in range(2))
+def test_a_conveyor_takes_as_long_as_processes_that_send_one_message_after_another(seed, side):
+    conveyed, sent = (Network(Environment(), STAR, side=side, numba_from_messages=60) for _ in range(2))
     assert by_conveyor(conveyed, loads(seed)) == pytest.approx(by_processes(sent, loads(seed)), rel=1e-12)
     np.testing.assert_allclose(conveyed.link_bytes, sent.link_bytes, rtol=1e-12)
     assert isinstance(conveyed.side, PythonEngine) == (side == "plain")
