@@ -7,12 +7,11 @@ whose rates can change.
 """
 
 from clustersim.network.collective import Collective, PlayTimes
-from clustersim.network.engine import Counts, FlowRate
 from clustersim.network.environment import Environment
 from clustersim.network.network import Network
+from clustersim.network.progress import Counts, FlowRate, Stuck
 from clustersim.network.python_engine.fair_share import SHARING, max_min_rates
 from clustersim.network.python_engine.proportional import proportional_rates
-from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import TransferTimes
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -12,8 +12,8 @@ import simpy
 from clustersim.arguments import as_numbers
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
-from clustersim.network.engine import EngineRanks, Side
 from clustersim.network.flow import INFINITE
+from clustersim.network.progress import EngineRanks
 
 
 class PlayTimes(NamedTuple):
@@ -22,13 +22,23 @@ class PlayTimes(NamedTuple):
     end_s: np.ndarray
 
 
-class NetworkAccess(Protocol):
+class CollectiveEngine(Protocol):
+    """What a collective needs of the engine that simulates it."""
+
+    told: list[tuple[simpy.Event, Any]]
+    now_s: float
+    collectives: dict[Collective, EngineRanks]
+
+    def begin(self, collective: Collective) -> EngineRanks: ...
+
+
+class CollectiveNetwork(Protocol):
     """What a collective needs of its network."""
 
     env: simpy.Environment
 
     @property
-    def side(self) -> Side: ...
+    def side(self) -> CollectiveEngine: ...
     @property
     def entering(self) -> dict[Collective, None]: ...
 
@@ -62,7 +72,9 @@ class Collective:
     rank goes on when its own messages of the step have ended, after its own pause.
     """
 
-    def __init__(self, wires: NetworkAccess, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
+    def __init__(
+        self, wires: CollectiveNetwork, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None
+    ):
         shape = (schedule.num_ranks, schedule.num_steps)
         delays = None if delay_s is None else as_numbers("delay_s", delay_s)
         if delays is not None and (delays.shape != shape or not ((delays >= 0) & (delays < INFINITE)).all()):

@@ -9,17 +9,26 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import simpy
 
-from clustersim.network.engine import Side
 from clustersim.network.flow import Flow
 
 
-class NetworkAccess(Protocol):
-    """What a conveyor needs of its network."""
+class CopyEngine(Protocol):
+    """What a queue of copies needs of the engine that simulates them."""
+
+    told: list[tuple[simpy.Event, Any]]
+
+    def convey(
+        self, conveyor: CopyQueue, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None: ...
+
+
+class CopyNetwork(Protocol):
+    """What a queue of copies needs of its network."""
 
     env: simpy.Environment
 
     @property
-    def side(self) -> Side: ...
+    def side(self) -> CopyEngine: ...
     def before_acting(self) -> None: ...
     def after_acting(self) -> None: ...
     def note_sent(self, num_messages: int) -> None: ...
@@ -43,7 +52,7 @@ class CopyQueue:
 
     def __init__(
         self,
-        wires: NetworkAccess,
+        wires: CopyNetwork,
         src: np.ndarray,
         dst: np.ndarray,
         num_belts: int,

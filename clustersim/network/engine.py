@@ -1,89 +1,20 @@
-"""What plays a network: the plain side, in Python objects, or the compiled side, on tables. The times are the same."""
+"""The protocol of network engines: `PythonEngine` on Python objects and `NumbaEngine` on tables, with equal times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
 
-if TYPE_CHECKING:
-    from clustersim.network.collective import Collective
-    from clustersim.network.copy_queue import CopyQueue
-    from clustersim.network.stuck import LinkName, Stuck
-    from clustersim.network.transfer import Sent, SentTogether
-
-_SAME_RATE = 1e-12  # relative
-SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
+from clustersim.network.collective import Collective
+from clustersim.network.copy_queue import CopyQueue
+from clustersim.network.progress import Counts, EngineRanks, FlowRate, LinkName, Stuck
+from clustersim.network.transfer import Sent, SentTogether
 
 
-def latest(now_s: float) -> float:
-    """Return the latest time that still counts as now; rounding must not split an instant."""
-    return now_s + SAME_INSTANT * abs(now_s)
-
-
-class Counts(NamedTuple):
-    """How much work has been done: instants played, flows started, shares solved and link levels computed in them."""
-
-    instants: int
-    flows: int
-    solves: int
-    levels: int
-
-
-class FlowRate(NamedTuple):
-    """A flow as it is now: the numbers of its links, its weight and its rate. Links that only it has are negative."""
-
-    links: tuple[int, ...]
-    weight: float
-    bytes_per_s: float
-
-
-class OnTheWay(NamedTuple):
-    """A message of a collective: its step, its number there, when it leaves the wire or is added, and which of both.
-
-    It is held back if others on its links leave it less than the narrowest one has.
-    """
-
-    step: int
-    message: int
-    end_s: float
-    is_added: bool
-    is_held_back: bool
-
-
-def is_held_back(bytes_per_s: float, narrowest_bytes_per_s: float) -> bool:
-    """Return whether a rate is less than a message would have alone."""
-    return bytes_per_s < narrowest_bytes_per_s * (1 - _SAME_RATE)
-
-
-class EngineRanks(Protocol):
-    """The ranks of one collective, on the side that plays them."""
-
-    def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its time on, or from now on where that is past."""
-
-    def step_of(self, rank: int) -> int:
-        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
-
-    def expect(self, rank: int, step: int) -> None:
-        """Tell the collective when a rank has come to a step."""
-
-    def steps_of(self, ranks: Sequence[int]) -> list[int]:
-        """Return the steps that ranks have come to [len(ranks)]."""
-
-    def expect_each(self, ranks: Sequence[int], step: int) -> None:
-        """Tell the collective when each of some ranks has come to a step."""
-
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return of each rank [num_ranks] the step it has come to, when, and the one it sends and receives in or -1."""
-
-    def on_the_way(self) -> list[OnTheWay]:
-        """Return the messages that have started and are not over."""
-
-
-class Side(Protocol):
+class Engine(Protocol):
     """Plays messages and collectives up to where it is told; `told` are the events that SimPy has to fire."""
 
     told: list[tuple[simpy.Event, Any]]

@@ -16,7 +16,7 @@ _NORMAL, _URGENT = EventPriority(1), EventPriority(0)
 _NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
 
 
-class NetworkAccess(Protocol):
+class ClockNetwork(Protocol):
     """What the clock needs of its network."""
 
     env: simpy.Environment
@@ -36,7 +36,7 @@ class InnerClock(simpy.Environment):
     Nothing here may wait for what is on the outer clock; `outside` is for those there who wait for something here.
     """
 
-    def __init__(self, wires: NetworkAccess):
+    def __init__(self, wires: ClockNetwork):
         super().__init__(0.0)
         self.is_playing = False
         self.due: deque[simpy.Event] = deque()  # what is due now, first come first served

@@ -14,14 +14,14 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
-from clustersim.network.engine import Counts, FlowRate, Side
+from clustersim.network.engine import Engine
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import Costs, payload_bytes_per_s, payload_rates
 from clustersim.network.player import Player
+from clustersim.network.progress import Counts, FlowRate, Stuck
 from clustersim.network.python_engine.engine import PythonEngine
-from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import Sent, SentTogether, check_message
 from clustersim.network.uncontended.forecast import UncontendedForecaster
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
@@ -97,7 +97,7 @@ class Network:
         self.adds = adds
         self.inner_clock = InnerClock(self)
         plain = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
-        self.side: Side = plain  # what plays this network: the plain side, or the compiled one for much work
+        self.side: Engine = plain  # what plays this network: the plain side, or the compiled one for much work
         self._may_compile = side is None and sharing == "max-min"
         self._shortcut = None if exact else UncontendedShortcut(self._make_alone, eager_bytes > 0)
         self._player = Player(env, plain, self.inner_clock, self._shortcut, self._look_at_work)

@@ -11,10 +11,11 @@ from simpy.events import EventPriority
 
 from clustersim.errors import InputError
 from clustersim.network.collective import Collective
-from clustersim.network.engine import Side, latest
+from clustersim.network.engine import Engine
 from clustersim.network.flow import INFINITE
 from clustersim.network.immediate import happen
 from clustersim.network.inner_clock import InnerClock
+from clustersim.network.progress import latest
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
@@ -26,7 +27,7 @@ class Player:
     def __init__(
         self,
         env: simpy.Environment,
-        side: Side,
+        side: Engine,
         inner: InnerClock,
         shortcut: UncontendedShortcut | None,
         look_at_work: Callable[[], None],

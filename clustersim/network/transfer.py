@@ -8,7 +8,6 @@ import numpy as np
 import simpy
 
 from clustersim.arguments import check_number
-from clustersim.network.engine import Side
 from clustersim.network.flow import INFINITE, Flow
 
 Of = TypeVar("Of", float, np.ndarray)
@@ -25,7 +24,15 @@ class TransferTimes(NamedTuple, Generic[Of]):
     num_bytes: Of
 
 
-class NetworkAccess(Protocol):
+class TransferEngine(Protocol):
+    """What a message needs of the engine that simulates it."""
+
+    @property
+    def now_s(self) -> float: ...
+    def call_off(self, sent: Sent) -> float: ...
+
+
+class TransferNetwork(Protocol):
     """What a message needs of its network."""
 
     env: simpy.Environment
@@ -33,7 +40,7 @@ class NetworkAccess(Protocol):
     @property
     def clock(self) -> simpy.Environment: ...
     @property
-    def side(self) -> Side: ...
+    def side(self) -> TransferEngine: ...
     def tell(self, event: simpy.Event, value: Any) -> None: ...
 
 
@@ -43,7 +50,7 @@ class Sent(simpy.Event):
     `carrier` is what the side that plays it knows it by, and None when it has ended.
     """
 
-    def __init__(self, wires: NetworkAccess, num_bytes: float, weight: float):
+    def __init__(self, wires: TransferNetwork, num_bytes: float, weight: float):
         super().__init__(wires.clock)
         self.network: object = wires
         self._wires = wires
@@ -70,7 +77,7 @@ class Sent(simpy.Event):
 class SentTogether(simpy.Event):
     """Many messages [num_messages], each with a start of its own. It fires with `TransferTimes` when all have ended."""
 
-    def __init__(self, wires: NetworkAccess, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
+    def __init__(self, wires: TransferNetwork, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
         super().__init__(wires.clock)
         self.start_s = start_s
         self.num_bytes = num_bytes

@@ -12,13 +12,23 @@ import simpy
 
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
-from clustersim.network.engine import Counts, EngineRanks, FlowRate, OnTheWay, is_held_back, latest
 from clustersim.network.flow import INFINITE, alone_s, moved_bytes
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.numba_engine.kernel_state import KernelState
 from clustersim.network.numba_engine.tables import ADDING, EACH, NONE, ON_THE_WAY
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
-from clustersim.network.stuck import NOT_ENTERED, LinkName, Stuck, waits_for_rank
+from clustersim.network.progress import (
+    NOT_ENTERED,
+    Counts,
+    EngineRanks,
+    FlowRate,
+    LinkName,
+    OnTheWay,
+    Stuck,
+    is_held_back,
+    latest,
+    waits_for_rank,
+)
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 

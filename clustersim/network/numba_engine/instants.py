@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.network.engine import SAME_INSTANT
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.flows import (
     drop_flow,
@@ -24,6 +23,7 @@ from clustersim.network.numba_engine.max_min import share
 from clustersim.network.numba_engine.ranks import advance, arrived, resume
 from clustersim.network.numba_engine.seats import leave_seats
 from clustersim.network.numba_engine.tables import FIRST, INFINITE, MOVING, NEVER, NONE, ON_THE_WAY, word
+from clustersim.network.progress import SAME_INSTANT
 
 
 @kernel

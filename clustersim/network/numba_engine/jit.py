@@ -22,9 +22,9 @@ from numba.core.cgutils import get_record_member
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from clustersim.network.engine import SAME_INSTANT
 from clustersim.network.numba_engine import without_jit
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
+from clustersim.network.progress import SAME_INSTANT
 from clustersim.network.python_engine.max_min import FEW, FULL, SAME
 
 # nothing is allocated in kernels, so nobody need count who holds an array; no division is by zero

@@ -10,15 +10,15 @@ import simpy
 
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
-from clustersim.network.engine import Counts, EngineRanks, FlowRate, latest
 from clustersim.network.flow import INFINITE, Flow, Path
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths
+from clustersim.network.progress import Counts, EngineRanks, FlowRate, LinkName, Stuck, latest
 from clustersim.network.python_engine.fair_share import SHARING
 from clustersim.network.python_engine.instants import InstantLoop
 from clustersim.network.python_engine.plans import Plans
 from clustersim.network.python_engine.ranks import PythonRanks
-from clustersim.network.stuck import LinkName, Stuck, find_stuck
+from clustersim.network.python_engine.stuck import find_stuck
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 

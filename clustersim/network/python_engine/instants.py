@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import simpy
 
-from clustersim.network.engine import Counts, latest
 from clustersim.network.flow import INFINITE, Flow, Link
 from clustersim.network.inner_clock import InnerClock
+from clustersim.network.progress import Counts, latest
 from clustersim.network.python_engine.event_queue import EventQueue, FlowEndings
 
 

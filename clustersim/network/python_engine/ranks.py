@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustersim.network.engine import OnTheWay, is_held_back
+from clustersim.network.collective import Collective
 from clustersim.network.flow import Flow, Path
 from clustersim.network.paths import Paths
+from clustersim.network.progress import OnTheWay, is_held_back
 from clustersim.network.python_engine.instants import InstantLoop
 from clustersim.network.python_engine.open_step import Added, OpenStep
 from clustersim.network.python_engine.plans import Plans
-
-if TYPE_CHECKING:
-    from clustersim.network.collective import Collective
 
 _SPARE_STEPS = 64  # that are kept open although nobody is in them
 

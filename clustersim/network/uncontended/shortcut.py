@@ -16,8 +16,9 @@ import numpy as np
 
 from clustersim.collectives.schedule import Schedule
 from clustersim.network.collective import Collective
-from clustersim.network.engine import EngineRanks, Side, latest
+from clustersim.network.engine import Engine
 from clustersim.network.flow import INFINITE
+from clustersim.network.progress import EngineRanks, latest
 from clustersim.network.uncontended.forecast import (
     MessagesInFlight,
     RankPositions,
@@ -69,7 +70,7 @@ class UncontendedShortcut:
         self._alone = None
         self._num_refused.clear()
 
-    def take(self, side: Side) -> bool:
+    def take(self, side: Engine) -> bool:
         """Work out the only collective that anybody is in, if all of it is known and nothing else moves."""
         if not self._has_changed:
             return False
@@ -105,7 +106,7 @@ class UncontendedShortcut:
         self._look_ahead()
         return True
 
-    def tell(self, side: Side, now_s: float) -> None:
+    def tell(self, side: Engine, now_s: float) -> None:
         """Let those know who wait for what has been reached by now; at the end, take the side there."""
         collective, lone, awaited = self._collective, self._lone, self._awaited
         assert collective is not None
@@ -124,7 +125,7 @@ class UncontendedShortcut:
             collective.withdraw()
             side.settle(collective, lone.end_s, lone.links, lone.carried_bytes)
 
-    def leave(self, side: Side, now_s: float) -> bool:
+    def leave(self, side: Engine, now_s: float) -> bool:
         """Give the shortcut up, since somebody acts; return whether it was taken, so that the side has to catch up.
 
         Where that is much, the side is taken to the last step before now that all ranks have come to.
@@ -137,7 +138,7 @@ class UncontendedShortcut:
         self._forget_lone()
         return True
 
-    def _skip(self, side: Side, now_s: float) -> bool:
+    def _skip(self, side: Engine, now_s: float) -> bool:
         """Take the side ahead to where little has to be played until now; return whether that was worth it."""
         collective, lone, alone, standing = self._collective, self._lone, self._alone, self._standing
         assert collective is not None

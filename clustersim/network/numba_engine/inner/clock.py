@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from clustersim.network.engine import SAME_INSTANT
 from clustersim.network.numba_engine.heap import first_key, put, take
 from clustersim.network.numba_engine.inner.flows import end, start
 from clustersim.network.numba_engine.inner.line import join, leave
 from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.max_min import share
 from clustersim.network.numba_engine.tables import INFINITE, NONE
+from clustersim.network.progress import SAME_INSTANT
 
 
 @part
