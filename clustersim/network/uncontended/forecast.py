@@ -10,7 +10,8 @@ A forecast is given only if no message of the collective holds back another (see
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -61,17 +62,14 @@ class OutlineCache:
         return kept[key]
 
 
-_OUTLINES: WeakKeyDictionary[Topology, dict[Hashable, OutlineCache]] = WeakKeyDictionary()
+_OUTLINES: WeakKeyDictionary[Topology, Callable[..., OutlineCache]] = WeakKeyDictionary()
 
 
 def _outlines_on(topology: Topology, *setting: Hashable) -> OutlineCache:
-    """Return what all networks over a topology with one setting know together; of settings the oldest go first."""
-    known = _OUTLINES.setdefault(topology, {})
-    if setting not in known:
-        known[setting] = OutlineCache()
-        if len(known) > _MOST_SETTINGS:
-            del known[next(iter(known))]
-    return known[setting]
+    """Return the cache that all networks over a topology with one setting share; the latest settings are kept."""
+    if topology not in _OUTLINES:
+        _OUTLINES[topology] = lru_cache(_MOST_SETTINGS)(lambda *setting: OutlineCache())
+    return _OUTLINES[topology](*setting)
 
 
 class PartialStep(NamedTuple):
