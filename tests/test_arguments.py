@@ -48,7 +48,7 @@ CALLS: list[tuple[Callable[..., Any], str, str, tuple[Any, ...]]] = [
     (network, "eager_bytes", "eager_bytes must be a number of at least 0", (1.5, float("inf"))),
     (network, "adds", "adds must be True or False", ()),
     (network, "exact", "exact must be True or False", ()),
-    (network, "side", "side must be one of plain, compiled or None", (None,)),
+    (network, "engine", "engine must be one of python, numba or None", (None,)),
     (network, "numba_from_messages", "numba_from_messages must be a finite number of at least 0", (None, 1.5)),
     (transfer, "src", "has no node called", ()),
     (transfer, "dst", "has no node called", ()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simpy
 
-from clustersim.network.immediate import happen
+from clustersim.network.immediate import fire
 from clustersim.program.ops import Key
 
 
@@ -20,7 +20,7 @@ class Message:
 
     def arrive(self, _: simpy.Event | None = None) -> None:
         """Let it arrive, and who waits for it go on at once: from a callback."""
-        happen(self.arrived)
+        fire(self.arrived)
 
     def expect(self) -> None:
         """Let who sends it know that the other rank waits for it: on the clock only if somebody waits to know."""
@@ -29,7 +29,7 @@ class Message:
         if self.awaited.callbacks:
             self.awaited.succeed()
         else:
-            happen(self.awaited)
+            fire(self.awaited)
 
 
 class Mailbox:

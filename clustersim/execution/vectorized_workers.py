@@ -56,8 +56,8 @@ class VectorizedWorkers:
             self._copy_in = self._copy_samples
             gpus, hosts = ([getattr(device, name) for device in job.devices] for name in ("node", "host_memory"))
             samples = [sample_memory(job, rank) for rank in range(job.num_ranks)]
-            self._out = job.network.conveyor(gpus, hosts, job.num_ranks, self._copied_out)
-            self._in = job.network.conveyor([*hosts, *samples], gpus * 2, job.num_ranks, self._copied_in)
+            self._out = job.network.copy_queue(gpus, hosts, job.num_ranks, self._copied_out)
+            self._in = job.network.copy_queue([*hosts, *samples], gpus * 2, job.num_ranks, self._copied_in)
         self._rounds: dict[int, VectorizedIteration] = {}
         self._num_left = job.num_ranks
         self._latest_s = 0.0

@@ -25,7 +25,7 @@ class PlayTimes(NamedTuple):
 class CollectiveEngine(Protocol):
     """What a collective needs of the engine that simulates it."""
 
-    told: list[tuple[simpy.Event, Any]]
+    notifications: list[tuple[simpy.Event, Any]]
     now_s: float
     collectives: dict[Collective, EngineRanks]
 
@@ -38,7 +38,7 @@ class CollectiveNetwork(Protocol):
     env: simpy.Environment
 
     @property
-    def side(self) -> CollectiveEngine: ...
+    def engine(self) -> CollectiveEngine: ...
     @property
     def entering(self) -> dict[Collective, None]: ...
 
@@ -73,7 +73,7 @@ class Collective:
     """
 
     def __init__(
-        self, wires: CollectiveNetwork, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None
+        self, network: CollectiveNetwork, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None
     ):
         shape = (schedule.num_ranks, schedule.num_steps)
         delays = None if delay_s is None else as_numbers("delay_s", delay_s)
@@ -82,35 +82,35 @@ class Collective:
         self.schedule = schedule
         self.nodes = nodes
         self.delay_s = delays
-        self.finished: simpy.Event = wires.env.event()
+        self.finished: simpy.Event = network.env.event()
         self.num_entered = 0
-        self.entries: list[tuple[list[int], list[float]]] = []  # ranks that their side has not heard of, and times
+        self.entries: list[tuple[list[int], list[float]]] = []  # ranks that their engine has not heard of, and times
         self._entered: set[int] = set()
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._groups: list[_Group] = []
         self._unexpected: list[_Group] = []  # those that the side has not heard of
         self._to_expect: list[int] = []  # ranks whose end is waited for, which the side has not heard of
-        self._wires = wires
+        self._network = network
         if schedule.num_ranks:
-            self.ranks: EngineRanks = wires.side.begin(self)
+            self.ranks: EngineRanks = network.engine.begin(self)
         else:
-            wires.side.told.append((self.finished, PlayTimes(np.empty(0))))
+            network.engine.notifications.append((self.finished, PlayTimes(np.empty(0))))
 
     def enter(self, *ranks: int) -> None:
         """Let ranks take part from now on."""
-        self._wires.before_acting()
-        now_s = self._wires.side.now_s
+        self._network.before_acting()
+        now_s = self._network.engine.now_s
         if len(ranks) == 1:
             self._note_entry(ranks[0], now_s)
         else:
             self._note_entries(ranks, [now_s] * len(ranks))
-        self._wires.after_acting()
+        self._network.after_acting()
 
     def enter_each(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         """Let ranks take part, each from its own time on, none of which is before now."""
-        self._wires.before_acting()
+        self._network.before_acting()
         self._note_entries(ranks, times_s)
-        self._wires.after_acting()
+        self._network.after_acting()
 
     def enter_at(self, times_s: Sequence[float]) -> None:
         """Let every rank take part from its own time on [num_ranks], none of which is before now."""
@@ -133,16 +133,16 @@ class Collective:
 
     def take_part(self, rank: int, done: simpy.Event | None = None) -> simpy.Event:
         """Let a rank enter now, and return what `done` does."""
-        wires = self._wires
-        wires.before_acting()
-        self._note_entry(rank, wires.side.now_s)
-        event, num_steps = done or simpy.Event(wires.env), self.schedule.num_steps
+        network = self._network
+        network.before_acting()
+        self._note_entry(rank, network.engine.now_s)
+        event, num_steps = done or simpy.Event(network.env), self.schedule.num_steps
         if rank in self._waiting:
             self._waiting[rank].append((num_steps, event))
         else:
             self._waiting[rank] = [(num_steps, event)]
         self._to_expect.append(rank)
-        wires.after_acting()
+        network.after_acting()
         return event
 
     def done(self, rank: int, event: simpy.Event | None = None) -> simpy.Event:
@@ -152,8 +152,8 @@ class Collective:
     def reached(self, rank: int, step: int, event: simpy.Event | None = None) -> simpy.Event:
         """Return an event, or the one given, that fires when this rank has finished every step before `step`."""
         self._check(rank, step)
-        event = event or simpy.Event(self._wires.env)
-        self._wires.before_waiting()
+        event = event or simpy.Event(self._network.env)
+        self._network.before_waiting()
         if self.ranks.step_of(rank) >= step:
             event.succeed()
         else:
@@ -166,12 +166,12 @@ class Collective:
 
         That is what waiting for each by `reached` comes to, in fewer events.
         """
-        self._wires.before_waiting()
+        self._network.before_waiting()
         group = _Group(look, ranks, step)
         self._groups.append(group)
         self._unexpected.append(group)
-        self._wires.entering[self] = None
-        self._wires.after_acting()
+        self._network.entering[self] = None
+        self._network.after_acting()
 
     def _check(self, rank: int, step: int) -> None:
         """Refuse ranks and steps that there are not."""
@@ -199,72 +199,72 @@ class Collective:
         outside = (rank for rank in range(self.schedule.num_ranks) if rank not in self._entered)
         return [rank for rank in outside if awaits_all or rank in self._waiting]
 
-    def came(self, rank: int, step: int) -> None:
+    def notify(self, rank: int, step: int) -> None:
         """Let those know who wait for a rank to have come to a step."""
         later: list[int] = []  # steps that are still waited for
         for group in self._groups:
             if rank not in group.awaited:
                 continue
             if group.step <= step:
-                self._tell_group(group, [rank])
+                self._notify_group(group, [rank])
             else:
                 later.append(group.step)
         waiting = self._waiting.pop(rank, ())
         for due, event in waiting:
             if due <= step:
-                self._wires.side.told.append((event, None))
+                self._network.engine.notifications.append((event, None))
             else:
                 later.append(due)
                 self._waiting.setdefault(rank, []).append((due, event))
         if later:
             self.ranks.expect(rank, min(later))
 
-    def came_each(self, ranks: list[int], steps: list[int]) -> None:
+    def notify_each(self, ranks: list[int], steps: list[int]) -> None:
         """Let those know who wait for ranks to have come to their steps, at one time."""
         if self._waiting:
             for rank, step in zip(ranks, steps, strict=True):
-                self.came(rank, step)
+                self.notify(rank, step)
             return
         later: dict[int, int] = {}  # the next step at which somebody still waits for a rank
         for group in self._groups:
             awaited, due = group.awaited, group.step
             there = [rank for rank, step in zip(ranks, steps, strict=True) if due <= step and rank in awaited]
             if there:
-                self._tell_group(group, there)
+                self._notify_group(group, there)
             for rank in awaited.intersection(ranks):
                 later[rank] = min(due, later.get(rank, due))
         for due in sorted(set(later.values())):
             self.ranks.expect_each([rank for rank, step in later.items() if step == due], due)
 
-    def came_together(self, ranks: np.ndarray, steps: np.ndarray) -> None:
+    def notify_forecast(self, ranks: np.ndarray, steps: np.ndarray) -> None:
         """Let those know who wait for ranks to have come to their steps, at one time and without the side's help."""
         pairs = [*zip(ranks.tolist(), steps.tolist(), strict=True)]
         for group in self._groups:
             there = [rank for rank, step in pairs if step >= group.step and rank in group.awaited]
             if there:
-                self._tell_group(group, there)
+                self._notify_group(group, there)
         if self._waiting:
             for rank, step in pairs:
                 if rank in self._waiting:
-                    self.came(rank, step)
+                    self.notify(rank, step)
 
     def withdraw(self) -> None:
         """Take back what the side has not heard of, since all has been worked out without it."""
         self.entries, self._unexpected, self._to_expect = [], [], []
-        self._wires.entering.pop(self, None)
+        self._network.entering.pop(self, None)
 
     def over(self, end_s: np.ndarray) -> None:
         """Let those know who wait for all ranks, which have ended at their times [num_ranks]."""
-        del self._wires.side.collectives[self]
-        self._wires.side.told.append((self.finished, PlayTimes(end_s)))
+        del self._network.engine.collectives[self]
+        self._network.engine.notifications.append((self.finished, PlayTimes(end_s)))
 
-    def _tell_group(self, group: _Group, ranks: list[int]) -> None:
+    def _notify_group(self, group: _Group, ranks: list[int]) -> None:
         """Let somebody know who is told together of the ranks that come at one time."""
         group.awaited.difference_update(ranks)
         if group.event is None or group.event.triggered:
-            group.event, group.ranks = self._wires.env.event(), []
+            group.event, group.ranks = self._network.env.event(), []
             group.event.callbacks.append(group.look)
-            self._wires.side.told.append((group.event, group.ranks))
+            self._network.engine.notifications.append((group.event, group.ranks))
         group.ranks += ranks
 
     def _expect(self, group: _Group) -> None:
@@ -272,7 +272,7 @@ class Collective:
         awaited = sorted(group.awaited)
         there = [rank for rank, step in zip(awaited, self.ranks.steps_of(awaited), strict=True) if step >= group.step]
         if there:
-            self._tell_group(group, there)
+            self._notify_group(group, there)
         if group.awaited:
             self.ranks.expect_each(sorted(group.awaited), group.step)
 
@@ -284,7 +284,7 @@ class Collective:
         self._entered.add(rank)
         self.num_entered += 1
         self.entries.append(([rank], [time_s]))
-        self._wires.entering[self] = None
+        self._network.entering[self] = None
 
     def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         if len(ranks) == 1:
@@ -301,4 +301,4 @@ class Collective:
             entered |= new
             self.num_entered += len(new)
             self.entries.append(([*ranks], [*times_s]))
-            self._wires.entering[self] = None
+            self._network.entering[self] = None

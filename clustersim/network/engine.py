@@ -17,7 +17,7 @@ from clustersim.network.transfer import Sent, SentTogether
 class Engine(Protocol):
     """Plays messages and collectives up to where it is told; `told` are the events that SimPy has to fire."""
 
-    told: list[tuple[simpy.Event, Any]]
+    notifications: list[tuple[simpy.Event, Any]]
     now_s: float
     collectives: dict[Collective, EngineRanks]
 
@@ -44,10 +44,10 @@ class Engine(Protocol):
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None: ...
     def add(self, sent: Sent, node: int) -> None: ...
     def send_together(self, sent: SentTogether, src: np.ndarray, dst: np.ndarray) -> None: ...
-    def convey(
-        self, conveyor: CopyQueue, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    def send_queued(
+        self, queue: CopyQueue, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
     ) -> None: ...
-    def call_off(self, sent: Sent) -> float:
+    def cancel(self, sent: Sent) -> float:
         """Take a message off its way; return the share of its bytes that it has moved."""
 
     def set_rate(self, link: int, bytes_per_s: float) -> None: ...

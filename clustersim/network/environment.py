@@ -12,7 +12,7 @@ from simpy.events import EventPriority
 
 from clustersim.errors import SimulationError
 
-_MOST_TOLD = 8  # of those who wait
+_MOST_LISTED = 8  # of those who wait
 _NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
 _FIRST_OF_ALL = EventPriority(-1)
 
@@ -50,7 +50,7 @@ class Environment(simpy.Environment):
         try:
             self._now, _, _, event = heappop(self._queue)
         except IndexError:
-            self._tell_who_is_stuck()
+            self._raise_if_stuck()
             raise EmptySchedule from None
         callbacks, event.callbacks = event.callbacks, _NONE_ANY_MORE
         try:
@@ -65,11 +65,11 @@ class Environment(simpy.Environment):
             failure.__cause__ = event._value
             raise failure
 
-    def _tell_who_is_stuck(self) -> None:
+    def _raise_if_stuck(self) -> None:
         stuck = [str(wait) for network in self.networks for wait in network.stuck()]
         if stuck:
-            more = [f"and {len(stuck) - _MOST_TOLD:,} more"] if len(stuck) > _MOST_TOLD else []
-            lines = "\n  ".join([*stuck[:_MOST_TOLD], *more])
+            more = [f"and {len(stuck) - _MOST_LISTED:,} more"] if len(stuck) > _MOST_LISTED else []
+            lines = "\n  ".join([*stuck[:_MOST_LISTED], *more])
             now_s = max(self.now, *(network.now_s for network in self.networks))
             raise SimulationError(f"at {now_s} s nothing can happen any more, but somebody waits:\n  {lines}")
 

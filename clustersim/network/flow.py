@@ -104,10 +104,10 @@ class Flow:
         return moved_bytes(self.num_bytes, self.left_bytes, self.bytes_per_s, now_s - self.since_s)
 
     @property
-    def alone_s(self) -> float:
+    def uncontended_s(self) -> float:
         """How long it takes on its links when it has them for itself."""
         narrowest = self.path.narrowest
-        return alone_s(self.num_bytes, INFINITE if narrowest is None else narrowest.bytes_per_s)
+        return uncontended_s(self.num_bytes, INFINITE if narrowest is None else narrowest.bytes_per_s)
 
 
 def moved_bytes(num_bytes: float, left_bytes: float, bytes_per_s: float, for_s: float) -> float:
@@ -119,10 +119,10 @@ def moved_bytes(num_bytes: float, left_bytes: float, bytes_per_s: float, for_s: 
     return min(num_bytes, num_bytes - left_bytes + bytes_per_s * for_s)
 
 
-def alone_s(num_bytes: float, bytes_per_s: float) -> float:
+def uncontended_s(num_bytes: float, bytes_per_s: float) -> float:
     """Return how long bytes take at a rate, which is for ever at none.
 
-    >>> alone_s(6.0, 2.0), alone_s(6.0, 0.0), alone_s(0.0, 0.0), alone_s(6.0, INFINITE)
+    >>> uncontended_s(6.0, 2.0), uncontended_s(6.0, 0.0), uncontended_s(0.0, 0.0), uncontended_s(6.0, INFINITE)
     (3.0, inf, 0.0, 0.0)
     """
     if not num_bytes:

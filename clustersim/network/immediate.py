@@ -12,13 +12,13 @@ _NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy 
 _FIRST_OF_ALL = EventPriority(-1)
 
 
-def happen(event: simpy.Event, value: Any = None) -> None:
+def fire(event: simpy.Event, value: Any = None) -> None:
     """Let an event happen now, and who waits for it go on at once: from a callback, where no process is at work.
 
     Where the simulation runs until it happens, who waits beside that goes on when it is run again, as in SimPy.
 
     >>> event = simpy.Environment().event()
-    >>> happen(event, 3)
+    >>> fire(event, 3)
     >>> event.processed, event.value
     (True, 3)
     """

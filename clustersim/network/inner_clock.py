@@ -25,7 +25,7 @@ class ClockNetwork(Protocol):
     def now_s(self) -> float: ...
     def before_acting(self) -> None: ...
     def after_acting(self) -> None: ...
-    def tell(self, event: simpy.Event, value: Any) -> None: ...
+    def fire(self, event: simpy.Event, value: Any) -> None: ...
 
 
 class InnerClock(simpy.Environment):
@@ -36,19 +36,19 @@ class InnerClock(simpy.Environment):
     Nothing here may wait for what is on the outer clock; `outside` is for those there who wait for something here.
     """
 
-    def __init__(self, wires: ClockNetwork):
+    def __init__(self, network: ClockNetwork):
         super().__init__(0.0)
         self.is_playing = False
         self.due: deque[simpy.Event] = deque()  # what is due now, first come first served
         self.times: list[tuple[float, int, simpy.Event]] = []  # a heap of what is due later
         self._urgent: deque[simpy.Event] = deque()  # what comes before all that is due
         self._numbers = count()
-        self._wires = wires
+        self._network = network
 
     @property
     def now(self) -> float:
         """The time of the network while it plays, and else that of the outer clock."""
-        return self._now if self.is_playing else self._wires.env.now
+        return self._now if self.is_playing else self._network.env.now
 
     @property
     def next_s(self) -> float:
@@ -65,10 +65,10 @@ class InnerClock(simpy.Environment):
             else:
                 self.due.append(event)
         else:
-            self._wires.before_acting()
-            self._now = self._wires.now_s
+            self._network.before_acting()
+            self._now = self._network.now_s
             self._put(event, _NORMAL, delay)
-            self._wires.after_acting()
+            self._network.after_acting()
 
     def process(self, generator: ProcessGenerator) -> simpy.Process:
         """Start a process here. This and the two below are what SimPy binds anew whenever they are called."""
@@ -82,16 +82,16 @@ class InnerClock(simpy.Environment):
         """Return an event that happens so many seconds later."""
         return simpy.Timeout(self, delay, value)
 
-    def happen(self, event: simpy.Event, value: Any) -> None:
+    def fire(self, event: simpy.Event, value: Any) -> None:
         """Let something of the network happen now that processes here wait for."""
         event._ok, event._value = True, value
         self.due.append(event)
 
     def outside(self, event: simpy.Event) -> simpy.Event:
         """Return an event on the outer clock that happens when one here does."""
-        told = self._wires.env.event()
-        event.callbacks.append(lambda here: self._wires.tell(told, here.value))
-        return told
+        outer = self._network.env.event()
+        event.callbacks.append(lambda here: self._network.fire(outer, here.value))
+        return outer
 
     def play(self, now_s: float) -> None:
         """Let everything happen that is due by now, and what follows from it at once."""

@@ -27,13 +27,13 @@ from clustersim.network.uncontended.forecast import UncontendedForecaster
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
 from clustersim.topology import Topology, load_topology
 
-SIDES = ("plain", "compiled")
-MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
+ENGINES = ("python", "numba")
+MOST_PYTHON_MESSAGES = 100_000  # that are played without loading a compiler
 _MESSAGES_PER_LEVEL = 3  # that share no link take the plain side as long as the level of a link
 _MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
 _MESSAGES_PER_SENT = 4  # more than itself, for one that a process sends
-_LONE = "collectives that met nobody else worked out step by step, not message by message"
-_UNISON = "steps of collectives in unison multiplied: those that only repeated the ones before were not played"
+_UNCONTENDED = "collectives that met nobody else worked out step by step, not message by message"
+_LOCKSTEP = "steps of collectives in unison multiplied: those that only repeated the ones before were not played"
 
 
 class Network:
@@ -48,8 +48,8 @@ class Network:
     anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
     a process, or between two calls of `env.run`. At one time, the network comes after all other events.
     A collective that nobody else meets is worked out step by step instead of message by message (`uncontended`),
-    unless `exact`. Work of more than `numba_from_messages` (`MOST_PLAIN_MESSAGES` where not given) is played by
-    compiled kernels, which give the same times; `side` ("plain" or "compiled") says who plays whatever the work.
+    unless `exact`. Work of more than `numba_from_messages` (`MOST_PYTHON_MESSAGES` where not given) is played by
+    compiled kernels, which give the same times; `engine` ("plain" or "compiled") says who plays whatever the work.
     Loading the kernels takes as long as very many messages on the plain side: a process that plays a thousand networks
     gets that back with the first few, and so asks for a lower limit. What a link carries is summed in another order by
     kernels, and so may differ in the last digit.
@@ -74,17 +74,17 @@ class Network:
         exact: bool = False,
         eager_bytes: float = 0.0,
         connection_bytes_per_s: float | None = None,
-        side: str | None = None,
+        engine: str | None = None,
         *,
         numba_from_messages: int | None = None,
     ):
         check_type("env", env, simpy.Environment, "a simpy.Environment")
         for name, switch in (("adds", adds), ("exact", exact)):
             check_type(name, switch, (bool, np.bool_), "True or False")
-        if not (side is None or (isinstance(side, str) and side in SIDES)):
-            raise InputError(f"side must be one of {', '.join(SIDES)} or None (got {side!r})", got=repr(side))
-        if side == "compiled" and sharing != "max-min":
-            raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
+        if not (engine is None or (isinstance(engine, str) and engine in ENGINES)):
+            raise InputError(f"engine must be one of {', '.join(ENGINES)} or None (got {engine!r})", got=repr(engine))
+        if engine == "numba" and sharing != "max-min":
+            raise InputError(f"the numba engine shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
         if numba_from_messages is not None:
             check_number("numba_from_messages", numba_from_messages, least=0)
         self._costs = Costs(
@@ -97,16 +97,16 @@ class Network:
         self.adds = adds
         self.inner_clock = InnerClock(self)
         plain = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
-        self.side: Engine = plain  # what plays this network: the plain side, or the compiled one for much work
-        self._may_compile = side is None and sharing == "max-min"
-        self._shortcut = None if exact else UncontendedShortcut(self._make_alone, eager_bytes > 0)
-        self._player = Player(env, plain, self.inner_clock, self._shortcut, self._look_at_work)
+        self.engine: Engine = plain  # what plays this network: the plain side, or the compiled one for much work
+        self._may_compile = engine is None and sharing == "max-min"
+        self._shortcut = None if exact else UncontendedShortcut(self._make_forecaster, eager_bytes > 0)
+        self._player = Player(env, plain, self.inner_clock, self._shortcut, self._choose_engine)
         self.entering = self._player.entering  # collectives that ranks have entered since it was played
         self._num_sent = 0  # messages that were sent by themselves
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
         self._numba_from_messages = numba_from_messages
         self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
-        if side == "compiled":
+        if engine == "numba":
             self._compile()
         if isinstance(env, Environment):
             env.networks.append(self)
@@ -119,39 +119,45 @@ class Network:
     @property
     def now_s(self) -> float:
         """The time up to which the network has been played, which may be ahead of SimPy's."""
-        return self.side.now_s
+        return self.engine.now_s
 
     @property
     def link_bytes(self) -> np.ndarray:
         """[num_links] bytes that each link has carried by now, those of messages on their way included."""
         self._player.before_looking()
-        carried: np.ndarray = self.side.carried_bytes() + self.side.moving_bytes(max(float(self.env.now), self.now_s))
+        carried: np.ndarray = self.engine.carried_bytes() + self.engine.moving_bytes(
+            max(float(self.env.now), self.now_s)
+        )
         return carried
 
     @property
     def counts(self) -> Counts:
         """How much work the network has done so far."""
-        return self.side.counts
+        return self.engine.counts
 
     @property
-    def is_left_alone(self) -> bool:
+    def is_unused(self) -> bool:
         """Whether the plain side is as it began, links shared max-min fairly, and nobody is on SimPy's clock."""
-        side = self.side
-        if not (self._may_compile and isinstance(side, PythonEngine)) or side.collectives or side.engine.after_share:
+        engine = self.engine
+        if (
+            not (self._may_compile and isinstance(engine, PythonEngine))
+            or engine.collectives
+            or engine.loop.after_share
+        ):
             return False
-        return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not side.is_stale
+        return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not engine.is_stale
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
         """Which shortcuts were taken, in words."""
-        lone = self._shortcut is not None and self._shortcut.num_taken > 0
-        told = {_LONE: lone, _UNISON: self.side.has_skipped}
-        return tuple(words for words, is_taken in told.items() if is_taken)
+        is_uncontended = self._shortcut is not None and self._shortcut.num_taken > 0
+        taken = {_UNCONTENDED: is_uncontended, _LOCKSTEP: self.engine.has_skipped}
+        return tuple(words for words, is_taken in taken.items() if is_taken)
 
     def flows(self) -> list[FlowRate]:
         """Return the flows that are on the wire from now on: what is due now has happened, and links are shared."""
         self._player.settle()
-        return self.side.flows()
+        return self.engine.flows()
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:
         """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change.
@@ -159,7 +165,7 @@ class Network:
         Who looks at every message has every message played: no shortcut is taken any more.
         """
         self._player.take_no_shortcut()
-        self.side.watch(lambda now_s: look(now_s, self.side.flows()))
+        self.engine.watch(lambda now_s: look(now_s, self.engine.flows()))
 
     def transfer(
         self,
@@ -181,7 +187,7 @@ class Network:
         player.before_acting()
         self._num_sent += 1
         sent = Sent(self, float(num_bytes), float(weight))
-        player.side.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
+        player.engine.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
         player.set_alarm()
         return sent
 
@@ -210,23 +216,23 @@ class Network:
         ends = [np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst)]
         self.before_acting()
         self._num_ahead += _MESSAGES_PER_TRANSFER * len(src)
-        self._look_at_work()
+        self._choose_engine()
         sent = SentTogether(self, starts, sizes, weights)
-        self.side.send_together(sent, *ends)
+        self.engine.send_together(sent, *ends)
         self.after_acting()
         return sent
 
-    def conveyor(
+    def copy_queue(
         self,
         src: Sequence[Hashable],
         dst: Sequence[Hashable],
-        num_belts: int,
+        num_lanes: int,
         look: Callable[[Any, list[int]], None],
     ) -> CopyQueue:
         """Return what carries messages between pairs of nodes again and again, and calls `look` as they arrive."""
         node = self.topology.node
         sources, targets = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
-        return CopyQueue(self, sources, targets, num_belts, look)
+        return CopyQueue(self, sources, targets, num_lanes, look)
 
     def note_sent(self, num_messages: int) -> None:
         """Note that messages are sent by themselves."""
@@ -240,7 +246,7 @@ class Network:
         if not isinstance(transfer, Sent) or transfer.network is not self:
             raise InputError(f"only a transfer of this network can be cancelled (got {transfer})", got=str(transfer))
         self.before_acting()
-        transfer.call_off()
+        transfer.cancel()
         self.after_acting()
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
@@ -254,7 +260,7 @@ class Network:
             raise InputError(f"the rate of a link is 0 or more (got {bytes_per_s})", got=str(bytes_per_s))
         self.before_acting()
         self._rates[int(link)] = payload_bytes_per_s(self.topology, self._costs, int(link), float(bytes_per_s))
-        self.side.set_rate(int(link), self._rates[int(link)])
+        self.engine.set_rate(int(link), self._rates[int(link)])
         if self._shortcut is not None:
             self._shortcut.forget()
         self._player.set_alarm()
@@ -266,7 +272,7 @@ class Network:
         self.before_acting()
         self._num_sent += 1
         sent = Sent(self, float(num_bytes), 1.0)
-        self.side.add(sent, where)
+        self.engine.add(sent, where)
         self._player.set_alarm()
         return sent
 
@@ -290,7 +296,7 @@ class Network:
         self.before_acting()
         collective = Collective(self, schedule, nodes, delay_s)
         if self._may_compile:
-            self._num_ahead = sum(known.schedule.num_transfers() for known in self.side.collectives)
+            self._num_ahead = sum(known.schedule.num_transfers() for known in self.engine.collectives)
         self.after_acting()
         return collective
 
@@ -320,7 +326,7 @@ class Network:
 
     def stuck(self) -> list[Stuck]:
         """Return who waits on this network, if nothing can happen on it unless somebody acts; else nobody."""
-        return self.side.stuck(self._link_name)
+        return self.engine.stuck(self._link_name)
 
     def before_acting(self) -> None:
         """Bring the network to SimPy's time."""
@@ -330,27 +336,27 @@ class Network:
         """OnProgress SimPy what follows at once, and when to look again."""
         self._player.after_acting()
 
-    def tell(self, event: simpy.Event, value: Any) -> None:
+    def fire(self, event: simpy.Event, value: Any) -> None:
         """Let an event happen at the network's time, on its clock."""
         if event.env is self.inner_clock:
-            self.inner_clock.happen(event, value)
+            self.inner_clock.fire(event, value)
         else:
-            self.side.told.append((event, value))
+            self.engine.notifications.append((event, value))
 
     def before_waiting(self) -> None:
         """Let somebody wait for a rank of a collective that has begun."""
         self._player.before_looking()
 
-    def _look_at_work(self) -> None:
+    def _choose_engine(self) -> None:
         """Let the compiled side go on where there is or has been work for it."""
         if not self._may_compile:
             return
-        side = self.side
-        if not (self._costs.eager_bytes and side.collectives):  # else it is not known which messages were early
-            assert isinstance(side, PythonEngine)
-            counts = side.counts
+        engine = self.engine
+        if not (self._costs.eager_bytes and engine.collectives):  # else it is not known which messages were early
+            assert isinstance(engine, PythonEngine)
+            counts = engine.counts
             played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels
-            limit = MOST_PLAIN_MESSAGES if self._numba_from_messages is None else self._numba_from_messages
+            limit = MOST_PYTHON_MESSAGES if self._numba_from_messages is None else self._numba_from_messages
             if self._num_ahead + played > limit:
                 self._compile()
 
@@ -359,12 +365,15 @@ class Network:
         from clustersim.network.numba_engine.handover import hand_over  # loads a compiler
 
         self._may_compile = False
-        plain, side = self.side, NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
+        plain, engine = (
+            self.engine,
+            NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact),
+        )
         assert isinstance(plain, PythonEngine)
-        hand_over(plain, side)
-        self.side = self._player.side = side
+        hand_over(plain, engine)
+        self.engine = self._player.engine = engine
 
-    def _make_alone(self) -> UncontendedForecaster:
+    def _make_forecaster(self) -> UncontendedForecaster:
         rates = payload_rates(self.topology, self._costs)
         for link, rate in self._rates.items():
             rates[link] = rate

@@ -36,7 +36,7 @@ class FlowRate(NamedTuple):
     bytes_per_s: float
 
 
-class OnTheWay(NamedTuple):
+class MessageInFlight(NamedTuple):
     """A message of a collective: its step, its number there, when it leaves the wire or is added, and which of both.
 
     It is held back if others on its links leave it less than the narrowest one has.
@@ -75,7 +75,7 @@ class EngineRanks(Protocol):
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each rank [num_ranks] the step it has come to, when, and the one it sends and receives in or -1."""
 
-    def on_the_way(self) -> list[OnTheWay]:
+    def in_flight(self) -> list[MessageInFlight]:
         """Return the messages that have started and are not over."""
 
 

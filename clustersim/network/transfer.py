@@ -29,7 +29,7 @@ class TransferEngine(Protocol):
 
     @property
     def now_s(self) -> float: ...
-    def call_off(self, sent: Sent) -> float: ...
+    def cancel(self, sent: Sent) -> float: ...
 
 
 class TransferNetwork(Protocol):
@@ -40,8 +40,8 @@ class TransferNetwork(Protocol):
     @property
     def clock(self) -> simpy.Environment: ...
     @property
-    def side(self) -> TransferEngine: ...
-    def tell(self, event: simpy.Event, value: Any) -> None: ...
+    def engine(self) -> TransferEngine: ...
+    def fire(self, event: simpy.Event, value: Any) -> None: ...
 
 
 class Sent(simpy.Event):
@@ -50,54 +50,53 @@ class Sent(simpy.Event):
     `carrier` is what the side that plays it knows it by, and None when it has ended.
     """
 
-    def __init__(self, wires: TransferNetwork, num_bytes: float, weight: float):
-        super().__init__(wires.clock)
-        self.network: object = wires
-        self._wires = wires
+    def __init__(self, network: TransferNetwork, num_bytes: float, weight: float):
+        super().__init__(network.clock)
+        self.network = network
         self.num_bytes = num_bytes
         self.weight = weight
-        self.start_s = wires.side.now_s
+        self.start_s = network.engine.now_s
         self.carrier: Any = None
 
     def ended(self, flow: Flow | None = None) -> None:
         """Tell whoever waits that all has arrived."""
-        self._tell(self.num_bytes)
+        self._fire(self.num_bytes)
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Take the message off its way, if it has not ended, and tell whoever waits how much has arrived."""
         if self.carrier is not None:
-            self._tell(self.num_bytes * self._wires.side.call_off(self))
+            self._fire(self.num_bytes * self.network.engine.cancel(self))
 
-    def _tell(self, num_bytes: float) -> None:
+    def _fire(self, num_bytes: float) -> None:
         self.carrier = None
-        wires = self._wires
-        wires.tell(self, TransferTimes(self.start_s, wires.side.now_s, num_bytes))
+        network = self.network
+        network.fire(self, TransferTimes(self.start_s, network.engine.now_s, num_bytes))
 
 
 class SentTogether(simpy.Event):
     """Many messages [num_messages], each with a start of its own. It fires with `TransferTimes` when all have ended."""
 
-    def __init__(self, wires: TransferNetwork, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
-        super().__init__(wires.clock)
+    def __init__(self, network: TransferNetwork, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
+        super().__init__(network.clock)
         self.start_s = start_s
         self.num_bytes = num_bytes
         self.weight = weight
         self.end_s = np.full(len(start_s), np.nan)
         self.num_left = len(start_s)
-        self._wires = wires
+        self.network = network
         if not self.num_left:
             self.over()
 
     def ended(self, flow: Flow) -> None:
         """Note when a message has arrived."""
-        self.end_s[flow.message] = self._wires.side.now_s
+        self.end_s[flow.message] = self.network.engine.now_s
         self.num_left -= 1
         if not self.num_left:
             self.over()
 
     def over(self) -> None:
         """Tell whoever waits that all have arrived."""
-        self._wires.tell(self, TransferTimes(self.start_s, self.end_s, self.num_bytes))
+        self.network.fire(self, TransferTimes(self.start_s, self.end_s, self.num_bytes))
 
 
 def check_message(num_bytes: float, weight: float, cap_bytes_per_s: float | None = None) -> None:

@@ -15,7 +15,7 @@ from clustersim.errors import InputError
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.window import Window, updates_before
 from clustersim.execution.worker import BucketSender, Exchanger, Process, compute
-from clustersim.network.network import MOST_PLAIN_MESSAGES
+from clustersim.network.network import MOST_PYTHON_MESSAGES
 from clustersim.strategies.parameter_server import ParameterServers, ServedModel
 from clustersim.strategies.servers import Servers
 from clustersim.strategies.strategy import Strategy
@@ -74,7 +74,7 @@ class ServerStrategy(Strategy):
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
         job.window = window_of(job, rule, job.num_ranks, tell)
-        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.is_simple and job.may_be_compiled:
+        if self._num_messages(job, rule) > MOST_PYTHON_MESSAGES and rule.is_simple and job.may_be_compiled:
             return self._play_compiled(job, rule, job.window, tell)
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, parameter_servers, job.window, rank))

@@ -154,7 +154,7 @@ class Played(NamedTuple):
 
 def duration_s(work: Work) -> float:
     """Return how long a work takes if nobody acts."""
-    seen = play(work._replace(acts=[]), 0.0, exact=True, side="plain").seen
+    seen = play(work._replace(acts=[]), 0.0, exact=True, engine="python").seen
     return float(seen["0 finished"].max(initial=0.0)) or 1e-3
 
 

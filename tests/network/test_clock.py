@@ -13,7 +13,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def network_on(graph, env: simpy.Environment | None = None) -> Network:

@@ -15,7 +15,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, make_network, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 STEP_S = 2e-6 + 1e-3  # of a message of 1 MB over a star
 WIDE = load_topology(star(8, bytes_per_s=1e15))

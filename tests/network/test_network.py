@@ -21,7 +21,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, star, time_schedule
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def network_on(graph: nx.DiGraph, **costs: float) -> Network:

@@ -26,14 +26,14 @@ def simulated(num_rounds: int, numba_from_messages: int | None) -> tuple[Network
 def test_it_goes_over_after_fewer_messages_and_has_the_same_times() -> None:
     python, python_s = simulated(40, None)
     numba, numba_s = simulated(40, 3_000)
-    assert isinstance(python.side, PythonEngine)
-    assert isinstance(numba.side, NumbaEngine)
+    assert isinstance(python.engine, PythonEngine)
+    assert isinstance(numba.engine, NumbaEngine)
     assert numba_s.tolist() == python_s.tolist()
 
 
 def test_little_work_stays_on_the_python_engine() -> None:
     network, _ = simulated(1, 3_000)
-    assert isinstance(network.side, PythonEngine)
+    assert isinstance(network.engine, PythonEngine)
 
 
 def test_the_limit_reaches_the_network_of_a_collective(monkeypatch) -> None:

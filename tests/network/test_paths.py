@@ -15,8 +15,8 @@ from .clusters import line, link_between, make_network
 
 def links(network: Network) -> list[set[int]]:
     """Return the numbers of the links that the plain side tells apart."""
-    assert isinstance(network.side, PythonEngine)
-    return [set(link.rates) for link in dict.fromkeys(network.side.paths.links.values())]
+    assert isinstance(network.engine, PythonEngine)
+    return [set(link.rates) for link in dict.fromkeys(network.engine.paths.links.values())]
 
 
 def way(network: Network, *nodes: str) -> set[int]:

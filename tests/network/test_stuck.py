@@ -12,7 +12,7 @@ from clustersim.topology import load_topology
 
 from .clusters import link_between, make_network, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def test_a_rank_that_never_enters_is_named_by_those_who_wait_for_it():

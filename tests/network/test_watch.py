@@ -11,10 +11,10 @@ from clustersim.network import Environment, Network
 STAR = {"kind": "star", "num_hosts": 20, "link": "1 GB/s", "hop": "1 us"}
 
 
-def told(algorithm: str, step: int | None, enter_s: np.ndarray, exact: bool, side: str) -> tuple[list, list]:
-    """Play a collective; return when each rank was told to have come to a step, by watching and by waiting."""
+def notified(algorithm: str, step: int | None, enter_s: np.ndarray, exact: bool, engine: str) -> tuple[list, list]:
+    """Play a collective; return when each rank reached a step, by watching and by waiting."""
     env = Environment()
-    network = Network(env, STAR, exact=exact, side=side)
+    network = Network(env, STAR, exact=exact, engine=engine)
     num_ranks = len(enter_s)
     schedule = ALL_REDUCE[algorithm](num_ranks, 8e6)
     due = schedule.num_steps if step is None else step
@@ -42,10 +42,10 @@ def told(algorithm: str, step: int | None, enter_s: np.ndarray, exact: bool, sid
 @pytest.mark.parametrize("algorithm", ["ring", "tree"])
 @pytest.mark.parametrize("step", [0, 1, 3, None])
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("side", ["plain", "compiled"])
-def test_watching_and_waiting_tell_the_same(algorithm, step, exact, side):
+@pytest.mark.parametrize("engine", ["python", "numba"])
+def test_watching_and_waiting_tell_the_same(algorithm, step, exact, engine):
     enter_s = np.random.default_rng(3).random(20) * 1e-3
-    watched, waited = told(algorithm, step, enter_s, exact, side)
+    watched, waited = notified(algorithm, step, enter_s, exact, engine)
     assert watched == waited
     assert min(watched) > 0
 

@@ -31,12 +31,12 @@ CLUSTER = {
 SLOWDOWN = np.random.default_rng(1).lognormal(0, 0.2, (3, 31))
 
 
-def network_times(side: str) -> list[float]:
+def network_times(engine: str) -> list[float]:
     """Return when the ranks of an all-reduce with jitter and some transfers beside it end, and what links carried."""
     jitter = np.random.default_rng(0)
     schedule = ALL_REDUCE["ring"](NUM_RANKS, 1e6)
     delay_s = jitter.exponential(2e-4, (NUM_RANKS, schedule.num_steps))
-    network = Network(simpy.Environment(), CLUSTER, overhead_s=2e-6, adds=True, side=side)
+    network = Network(simpy.Environment(), CLUSTER, overhead_s=2e-6, adds=True, engine=engine)
     ranks = network.play(schedule, range(NUM_RANKS), jitter.exponential(1e-3, NUM_RANKS), delay_s)
     sent = network.transfers([0, 1, 4, 5], [3, 2, 1, 0], [3e5, 1e5, 4e5, 2e5], start_s=[0.0, 1e-4, 1e-3, 5e-3])
     single = network.transfer(2, 5, 5e5, weight=2.0)
@@ -47,7 +47,7 @@ def network_times(side: str) -> list[float]:
 def server_times(most_python_messages: int) -> list[float]:
     """Return the updates of asynchronous workers, who wait in kernels where a job has more messages than that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", most_python_messages)
+        patch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", most_python_messages)
         job = play(Async(buckets="layer"), 3, slowdown=SLOWDOWN, num_iterations=12, num_hosts=5)
     return [*job.updates.time_s, *job.updates.worker, *job.updates.version_read, *job.network.link_bytes.tolist()]
 
@@ -72,8 +72,8 @@ assert "{module}" in sys.modules
 
 
 def test_an_all_reduce_with_jitter_and_transfers_ends_when_it_does_on_the_python_engine():
-    found = without_jit("network_times('compiled')", "clustersim.network.numba_engine.instants")
-    assert found == pytest.approx(network_times("plain"), rel=1e-12)
+    found = without_jit("network_times('numba')", "clustersim.network.numba_engine.instants")
+    assert found == pytest.approx(network_times("python"), rel=1e-12)
 
 
 def test_servers_update_when_they_do_on_the_python_engine():

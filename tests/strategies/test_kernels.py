@@ -40,7 +40,7 @@ HOSTS = {
 def of_both(monkeypatch: pytest.MonkeyPatch, strategy: str, num_ranks: int, **options) -> tuple[Job, Job]:
     jobs = []
     for most_plain in (0, 1_000_000):
-        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", most_plain)
+        monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", most_plain)
         options["num_hosts"] = num_ranks + 2
         jobs.append(play(STRATEGIES[strategy], num_ranks, layers=LAYERS, **dict(options)))
     return jobs[0], jobs[1]
@@ -76,7 +76,7 @@ def test_kernels_note_down_what_processes_do(strategy, hosts, seed, num_ranks, t
 @pytest.mark.parametrize("is_alike", [True, False])
 def test_workers_that_are_alike_are_left_to_the_processes(is_alike, monkeypatch):
     used, play_rounds = [], KernelJob.play
-    monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", 0)
+    monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", 0)
     monkeypatch.setattr(KernelJob, "play", lambda rounds, tell: used.append(rounds) or play_rounds(rounds, tell))
     play(STRATEGIES["async"], 3, None if is_alike else [[1.0], [1.1], [1.2]], layers=LAYERS, num_hosts=5)
     assert len(used) == (0 if is_alike else 1)
@@ -120,7 +120,7 @@ STRAGGLERS = {
 def test_a_result_does_not_say_who_played_it(stragglers, monkeypatch):
     results = []
     for most_plain in (0, 1_000_000):
-        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", most_plain)
+        monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", most_plain)
         results.append(clustersim.sweep(SCENARIO | {"stragglers": STRAGGLERS[stragglers]}).to_dict())
     assert results[0] == results[1]
 

@@ -7,8 +7,8 @@ from typing import Any
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import put
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.seats import take_seats
-from clustersim.network.numba_engine.tables import ADDING, INFINITE, NONE, ON_THE_WAY, word
+from clustersim.network.numba_engine.link_lists import join_links
+from clustersim.network.numba_engine.tables import ADDING, IN_LATENCY, INFINITE, NONE, word
 
 
 @part
@@ -23,7 +23,7 @@ def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, 
     flow.bytes_per_s = flow.level = 0.0
     flow.bottleneck, flow.behind = NONE, NONE
     flow.mark = 0
-    flow.stage = ON_THE_WAY
+    flow.stage = IN_LATENCY
     return slot
 
 
@@ -63,7 +63,7 @@ def set_first(state: Any, number: int, slot: int) -> None:
 
 
 @part
-def has_way(state: Any, slot: int) -> bool:
+def needs_links(state: Any, slot: int) -> bool:
     """Return whether a flow has bytes to move and links to move them over."""
     flow = tables.flow(state, slot)
     return flow.num_bytes > 0 and tables.path(state, flow.path).num_links > 0
@@ -73,7 +73,7 @@ def has_way(state: Any, slot: int) -> bool:
 def put_on_links(state: Any, slot: int, stage: int) -> None:
     """Let a flow take part in its links from now on."""
     tables.flow(state, slot).stage = stage
-    take_seats(state, slot)
+    join_links(state, slot)
     state.num_flows += 1
 
 
@@ -83,7 +83,7 @@ def begin_adding(state: Any, slot: int, path: int, num_bytes: float) -> bool:
     flow = tables.flow(state, slot)
     flow.path, flow.num_bytes, flow.left_bytes = path, num_bytes, num_bytes
     flow.bytes_per_s = flow.level = 0.0
-    if has_way(state, slot):
+    if needs_links(state, slot):
         put_on_links(state, slot, ADDING)
         return True
     return False

@@ -9,7 +9,7 @@ import numpy as np
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.flows import (
     drop_flow,
-    has_way,
+    needs_links,
     new_flow,
     post,
     put_on_links,
@@ -18,11 +18,11 @@ from clustersim.network.numba_engine.flows import (
 )
 from clustersim.network.numba_engine.heap import first_key, put, remove, take
 from clustersim.network.numba_engine.jit import kernel, part
+from clustersim.network.numba_engine.link_lists import leave_links
 from clustersim.network.numba_engine.lockstep import forget, go_on, note
 from clustersim.network.numba_engine.max_min import share
 from clustersim.network.numba_engine.ranks import advance, arrived, resume
-from clustersim.network.numba_engine.seats import leave_seats
-from clustersim.network.numba_engine.tables import FIRST, INFINITE, MOVING, NEVER, NONE, ON_THE_WAY, word
+from clustersim.network.numba_engine.tables import FIRST, IN_LATENCY, INFINITE, NEVER, NONE, ON_LINKS, word
 from clustersim.network.progress import SAME_INSTANT
 
 
@@ -39,19 +39,19 @@ def play(states: np.ndarray, now_s: float, until_s: float, most: int, skips: boo
     state.now_s = max(state.now_s, now_s)
     next_s = _next_s(state)
     is_due = next_s <= _latest_s(state) or state.num_started > 0  # what was received when a rank entered
-    while is_due or (state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0):
+    while is_due or (state.num_notifications == 0 and next_s < until_s and next_s < INFINITE and most > 0):
         if not is_due:
             state.now_s = max(state.now_s, next_s)
         is_due = False
         note(state)
         _play_due(state)
         most -= 1
-        if skips and most > 0 and state.num_told == 0:
+        if skips and most > 0 and state.num_notifications == 0:
             go_on(state, until_s)
         next_s = _next_s(state)
-    num_told = state.num_told
-    state.num_told = 0
-    return state.now_s, max(next_s, state.now_s), num_told, state.num_shares > num_shares
+    num_notifications = state.num_notifications
+    state.num_notifications = 0
+    return state.now_s, max(next_s, state.now_s), num_notifications, state.num_shares > num_shares
 
 
 @part
@@ -80,7 +80,7 @@ def _play_due(state: Any) -> None:
         goes_on = False
         while first_key(state.ends) <= latest_s:
             slot = take(state.ends)
-            leave_seats(state, slot, tables.flow(state, slot).num_bytes)
+            leave_links(state, slot, tables.flow(state, slot).num_bytes)
             arrived(state, slot)
             goes_on = True
         while first_key(state.pauses) <= latest_s:
@@ -100,8 +100,8 @@ def _play_due(state: Any) -> None:
 
 @part
 def _start(state: Any, slot: int) -> None:
-    if has_way(state, slot):
-        put_on_links(state, slot, MOVING)
+    if needs_links(state, slot):
+        put_on_links(state, slot, ON_LINKS)
     else:
         arrived(state, slot)
 
@@ -206,11 +206,11 @@ def adopt(
     for index in range(len(slots)):
         slot = word(slots[index])
         flow = tables.flow(state, slot)
-        if flow.stage != ON_THE_WAY:
+        if flow.stage != IN_LATENCY:
             put_on_links(state, slot, flow.stage)
             flow.since_s, flow.bottleneck, flow.bytes_per_s = since_s[index], links[index], rates[index]
             flow.level = flow.bytes_per_s / flow.weight
-        if due_s[index] < INFINITE and flow.stage == ON_THE_WAY:
+        if due_s[index] < INFINITE and flow.stage == IN_LATENCY:
             put(state.arrivals, slot, due_s[index])
         elif due_s[index] < INFINITE:
             put(state.ends, slot, due_s[index])
@@ -224,11 +224,11 @@ def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) ->
     forget(state)
     state.now_s = max(state.now_s, now_s)
     tables.link(state, link).bytes_per_s = bytes_per_s
-    seat = word(tables.link(state, link).first)
-    while seat != NONE:
-        tables.started(state)[state.num_started] = seat >> state.seat_bits
+    member = word(tables.link(state, link).first)
+    while member != NONE:
+        tables.started(state)[state.num_started] = member >> state.member_bits
         state.num_started += 1
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     share(state)
 
 
@@ -242,12 +242,12 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
     share_moved = 0.0
     remove(state.ends, slot)
     remove(state.arrivals, slot)
-    if flow.stage == ON_THE_WAY:
+    if flow.stage == IN_LATENCY:
         _leave_lane(state, slot)
     else:
         moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (now_s - flow.since_s)
         share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may take it above
-        leave_seats(state, slot, share_moved * flow.num_bytes)
+        leave_links(state, slot, share_moved * flow.num_bytes)
     drop_flow(state, slot)
     share(state)
     return share_moved

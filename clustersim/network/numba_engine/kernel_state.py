@@ -10,8 +10,8 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.network.numba_engine import instants
 from clustersim.network.numba_engine.lockstep import MOST_NOTED
 from clustersim.network.numba_engine.memory import Blocks, Memory
-from clustersim.network.numba_engine.schedules import CompiledSchedule, CompiledSchedules, Wiring
-from clustersim.network.numba_engine.tables import ALL, GROUP, NONE, ON_THE_WAY, RANK, Growth, Pool
+from clustersim.network.numba_engine.schedules import CompiledSchedule, CompiledSchedules, PathTables
+from clustersim.network.numba_engine.tables import ALL, GROUP, IN_LATENCY, NONE, RANK, Growth, Pool
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
 
@@ -24,8 +24,8 @@ class KernelState:
     def __init__(self, topology: Topology, costs: Costs, adds: bool, skips: bool):
         self._skips = skips  # what goes on as before
         growth = self._growth = Growth()
-        self.wiring = Wiring(topology, costs, growth)
-        self.programs = CompiledSchedules(self.wiring, adds, costs.eager_bytes, growth)
+        self.path_tables = PathTables(topology, costs, growth)
+        self.programs = CompiledSchedules(self.path_tables, adds, costs.eager_bytes, growth)
         self._delays = Pool(np.dtype(np.float64), growth)
         self._early = Blocks(np.dtype(np.int64), growth) if costs.eager_bytes > 0 else None
         self._ranks = Blocks(RANK, growth)
@@ -53,7 +53,7 @@ class KernelState:
 
     @property
     def links(self) -> np.ndarray:
-        return self.wiring.links.array[: self.wiring.links.num_rows]
+        return self.path_tables.links.array[: self.path_tables.links.num_rows]
 
     @property
     def ranks(self) -> np.ndarray:
@@ -175,10 +175,10 @@ class KernelState:
         """
         self._refresh()
         most = 1 if one_share else _MOST_INSTANTS
-        self.now_s, self.next_s, num_told, self.has_shared = instants.play(
+        self.now_s, self.next_s, num_notifications, self.has_shared = instants.play(
             self._state, now_s, until_s, most, self._skips
         )
-        return self._memory["told"][:num_told].tolist() if num_told else []
+        return self._memory["notifications"][:num_notifications].tolist() if num_notifications else []
 
     def pause(self, groups: np.ndarray, ranks: np.ndarray, times_s: np.ndarray) -> None:
         """Let ranks of groups go on at their times, which they spend in a pause until then."""
@@ -224,7 +224,7 @@ class KernelState:
     def flows_on_links(self) -> np.ndarray:
         """Return the flows that are on links, of which some may not move."""
         flows = self._memory["flows"]
-        return flows[self._in_use() & (flows["stage"] != ON_THE_WAY)]
+        return flows[self._in_use() & (flows["stage"] != IN_LATENCY)]
 
     def flows_of(self, group: int) -> list[tuple[np.void, float]]:
         """Return the flows of a group, each with the time when it ends or comes to its links."""
@@ -242,7 +242,7 @@ class KernelState:
     def narrowest(self, path: int) -> float:
         """Return the rate of the narrowest link of a path, infinite where it has none."""
         if path not in self._narrowest:
-            rates = self.links["bytes_per_s"][self.wiring.links_of(path)]
+            rates = self.links["bytes_per_s"][self.path_tables.links_of(path)]
             self._narrowest[path] = float(rates.min(initial=np.inf))
         return self._narrowest[path]
 
@@ -296,11 +296,11 @@ class KernelState:
         if not self._growth.has_been:
             return
         self._growth.has_been = False
-        programs, wiring, memory = self.programs, self.wiring, self._memory
+        programs, path_tables, memory = self.programs, self.path_tables, self._memory
         memory.set(
-            links=wiring.links.array,
-            paths=wiring.paths.array,
-            path_links=wiring.path_links.array,
+            links=path_tables.links.array,
+            paths=path_tables.paths.array,
+            path_links=path_tables.path_links.array,
             messages=programs.messages.array,
             own=programs.own.array,
             own_first=programs.own_first.array,
@@ -310,12 +310,12 @@ class KernelState:
             ranks=self.ranks,
             groups=self.groups,
         )
-        memory.reserve("told", len(self.ranks) + len(self.groups))
-        memory.reserve("together", len(self.groups))
+        memory.reserve("notifications", len(self.ranks) + len(self.groups))
+        memory.reserve("in_lockstep", len(self.groups))
         memory.reserve("noted", MOST_NOTED)
-        memory.reserve("left", len(wiring.links.array))
-        memory.reserve("tried", len(wiring.links.array))
-        memory.reserve_heap("full", len(wiring.links.array))
+        memory.reserve("left", len(path_tables.links.array))
+        memory.reserve("tried", len(path_tables.links.array))
+        memory.reserve_heap("full", len(path_tables.links.array))
         memory.reserve_heap("pauses", len(self.ranks))
-        memory.reserve_flows(self._num_flows, wiring.longest)
-        self._state["num_lanes"] = wiring.num_lanes
+        memory.reserve_flows(self._num_flows, path_tables.longest)
+        self._state["num_lanes"] = path_tables.num_lanes

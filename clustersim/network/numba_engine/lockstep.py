@@ -64,7 +64,7 @@ def go_on(state: Any, until_s: float) -> None:
     if not _has_all_just_been_sent(state):
         return
     is_as_before = _look(state)
-    if state.num_together > 0:
+    if state.num_in_lockstep > 0:
         if is_as_before:
             _skip(state, until_s)
         _remember(state)
@@ -86,36 +86,36 @@ def _has_all_just_been_sent(state: Any) -> bool:
 def _look(state: Any) -> bool:
     """Note which groups are in unison, none where any is not; return whether they were so before, with these messages.
 
-    What belongs to a group without steps, or has pauses or eager messages, is in no unison.
+    What belongs to a group without steps, or has pauses or eager messages, is in no lockstep.
     """
-    num_before, was_noted = state.num_together, state.num_noted > 0
-    state.num_together = 0
-    state.num_unisons += 1
+    num_before, was_noted = state.num_in_lockstep, state.num_noted > 0
+    state.num_in_lockstep = 0
+    state.num_locksteps += 1
     for lane in range(state.num_lanes):
         slot = tables.lane(state, lane).first
         while slot != NONE:
             flow = tables.flow(state, slot)
             group, message = tables.group(state, flow.group), tables.message(state, flow.message)
             if group.num_steps < 0 or group.delays != NONE or group.num_messages > 0 or message.end_step != ALWAYS:
-                state.num_together = 0
+                state.num_in_lockstep = 0
                 return False
-            if group.unison != state.num_unisons:
-                was_noted = was_noted and group.unison == state.num_unisons - 1
-                group.unison, group.num_at_ends = state.num_unisons, 0
+            if group.lockstep != state.num_locksteps:
+                was_noted = was_noted and group.lockstep == state.num_locksteps - 1
+                group.lockstep, group.num_at_ends = state.num_locksteps, 0
                 group.step_before, group.step_now = group.step_now, flow.step
-                tables.together(state)[state.num_together] = flow.group
-                state.num_together += 1
+                tables.in_lockstep(state)[state.num_in_lockstep] = flow.group
+                state.num_in_lockstep += 1
             if flow.step != group.step_now:
-                state.num_together = 0
+                state.num_in_lockstep = 0
                 return False
             group.num_at_ends += 1 + (message.src != message.dst)
             slot = flow.behind
-    for index in range(state.num_together):
-        group = tables.group(state, word(tables.together(state)[index]))
+    for index in range(state.num_in_lockstep):
+        group = tables.group(state, word(tables.in_lockstep(state)[index]))
         if group.num_at_ends != _num_at_ends(state, group):
-            state.num_together = 0
+            state.num_in_lockstep = 0
             return False
-    return was_noted and state.num_together == num_before
+    return was_noted and state.num_in_lockstep == num_before
 
 
 @part
@@ -156,8 +156,8 @@ def _skip(state: Any, until_s: float) -> None:
             slot = tables.flow(state, slot).behind
         if lane.first != NONE:
             lane.first_s = tables.flow(state, lane.first).since_s
-    for index in range(state.num_together):
-        group = tables.group(state, word(tables.together(state)[index]))
+    for index in range(state.num_in_lockstep):
+        group = tables.group(state, word(tables.in_lockstep(state)[index]))
         group.step_now += times * (group.step_now - group.step_before)
 
 
@@ -165,8 +165,8 @@ def _skip(state: Any, until_s: float) -> None:
 def _times_alike(state: Any) -> int:
     """Return how often all groups can go on by as many steps as before, to the same messages that nobody waits for."""
     times = NEVER
-    for index in range(state.num_together):
-        group = tables.group(state, word(tables.together(state)[index]))
+    for index in range(state.num_in_lockstep):
+        group = tables.group(state, word(tables.in_lockstep(state)[index]))
         lists, step = tables.steps(state)[group.steps + group.step_before], group.step_before
         while step < group.num_steps and tables.steps(state)[group.steps + step] == lists:
             step += 1

@@ -11,7 +11,7 @@ from typing import Any
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import has_key, put, remove
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.rise import let_go, release, rise
+from clustersim.network.numba_engine.rise import give_all, release, rise
 from clustersim.network.numba_engine.solve import fix, solve
 from clustersim.network.numba_engine.tables import INFINITE, NONE, word
 from clustersim.network.python_engine.max_min import FEW, FULL, SAME
@@ -48,7 +48,7 @@ def _begin(state: Any, slot: int) -> None:
             return
         if narrowest == NONE or link.bytes_per_s < least:
             narrowest, least = number, link.bytes_per_s
-    let_go(state, slot, narrowest)
+    give_all(state, slot, narrowest)
 
 
 @part
@@ -98,32 +98,32 @@ def _try_lowest(state: Any, slot: int) -> bool:
 @part
 def _weight(state: Any, number: int) -> float:
     """Return the weight of all flows on a link."""
-    weight, bits = 0.0, state.seat_bits
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        weight += tables.flow(state, seat >> bits).weight
-        seat = word(tables.seat(state, seat).next)
+    weight, bits = 0.0, state.member_bits
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        weight += tables.flow(state, member >> bits).weight
+        member = word(tables.member(state, member).next)
     return weight
 
 
 @part
 def _try(state: Any, number: int, level: float) -> bool:
     """Let all on a link have this level, to see; return whether none of them has another one already."""
-    rising, bits, link = state.rising, state.seat_bits, tables.link(state, number)
+    rising, bits, link = state.rising, state.member_bits, tables.link(state, number)
     if level == 0 or link.num_flows > FEW:
         return False
     link.tried, link.tried_level = rising, level
     tables.tried(state)[state.num_tried] = number
     state.num_tried += 1
-    seat = word(link.first)
-    while seat != NONE:
-        other = tables.flow(state, seat >> bits)
+    member = word(link.first)
+    while member != NONE:
+        other = tables.flow(state, member >> bits)
         if other.held == rising:
             return False
         other.held, other.held_level = rising, level
-        tables.held(state)[state.num_held] = seat >> bits
+        tables.held(state)[state.num_held] = member >> bits
         state.num_held += 1
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     return True
 
 
@@ -147,15 +147,15 @@ def _finds_room(state: Any, slot: int) -> bool:
 @part
 def _has_room(state: Any, number: int, gets_slower: bool) -> bool:
     """Say whether a link is wide enough for the levels that were tried, and leaves nothing to others that want it."""
-    rising, bits, link = state.rising, state.seat_bits, tables.link(state, number)
-    room, seat = link.bytes_per_s * (1 + FULL), word(link.first)
-    while seat != NONE:
-        other = tables.flow(state, seat >> bits)
+    rising, bits, link = state.rising, state.member_bits, tables.link(state, number)
+    room, member = link.bytes_per_s * (1 + FULL), word(link.first)
+    while member != NONE:
+        other = tables.flow(state, member >> bits)
         if other.held == rising:
             room -= other.weight * other.held_level
         elif gets_slower and other.bottleneck == number:
             return False
         else:
             room -= other.bytes_per_s
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     return room >= 0

@@ -9,11 +9,11 @@ import numpy as np
 from clustersim.network.numba_engine.heap import ABSENT, ENTRY
 from clustersim.network.numba_engine.jit import address_of
 from clustersim.network.numba_engine.tables import (
+    IN_LATENCY,
     LANE,
+    MEMBER,
     NONE,
     NUM_LANES,
-    ON_THE_WAY,
-    SEAT,
     STATE,
     TABLES,
     Growth,
@@ -91,7 +91,7 @@ class Memory:
             if place != ABSENT:
                 return float(self._entries[name]["key"][place])
         row = self["flows"][flow]
-        return float(row["since_s"]) if row["stage"] == ON_THE_WAY else np.inf
+        return float(row["since_s"]) if row["stage"] == IN_LATENCY else np.inf
 
     def clear(self) -> None:
         """Take everything off its way."""
@@ -107,12 +107,12 @@ class Memory:
 
     def reserve_flows(self, num_flows: int, longest: int) -> None:
         """Make room for so many flows, on paths as long as the longest."""
-        bits, before = int(self.state["seat_bits"][0]), len(self["flows"])
+        bits, before = int(self.state["member_bits"][0]), len(self["flows"])
         new_bits, num_flows = max(bits, (longest - 1).bit_length()), max(before, num_flows)
         if new_bits == bits and num_flows == before:
             return
         num_flows = max(num_flows, 2 * before) if num_flows > before else before
-        self._move_seats(num_flows, new_bits)
+        self._move_members(num_flows, new_bits)
         self.reserve("flows", num_flows)
         num_free, new = int(self.state["num_free"][0]), np.arange(num_flows - 1, before - 1, -1)
         self.set(free=np.concatenate([new, self["free"][:num_free], np.zeros(before - num_free, np.int64)]))
@@ -122,24 +122,24 @@ class Memory:
         for name in ("started", "risen", "changed", "held"):
             self.reserve(name, num_flows)
 
-    def _move_seats(self, num_flows: int, new_bits: int) -> None:
-        bits, before = int(self.state["seat_bits"][0]), self["seats"]
-        seats = np.full(num_flows << new_bits, NONE, SEAT)
+    def _move_members(self, num_flows: int, new_bits: int) -> None:
+        bits, before = int(self.state["member_bits"][0]), self["members"]
+        members = np.full(num_flows << new_bits, NONE, MEMBER)
         if new_bits == bits:
-            seats[: len(before)] = before
-            self.set(seats=seats)
+            members[: len(before)] = before
+            self.set(members=members)
             return
         moved = _renumbered(np.arange(len(before)), bits, new_bits)
-        for name in SEAT.names or ():
-            seats[name][moved] = _renumbered(before[name], bits, new_bits)
+        for name in MEMBER.names or ():
+            members[name][moved] = _renumbered(before[name], bits, new_bits)
         for name in ("first", "last"):
             self["links"][name] = _renumbered(self["links"][name], bits, new_bits)
-        self.set(seats=seats)
-        self.state["seat_bits"] = new_bits
+        self.set(members=members)
+        self.state["member_bits"] = new_bits
 
 
-def _renumbered(seats: np.ndarray, bits: int, new_bits: int) -> np.ndarray:
+def _renumbered(members: np.ndarray, bits: int, new_bits: int) -> np.ndarray:
     """Return the numbers of seats where a flow has more of them than before."""
-    numbers = seats.astype(np.int64)
+    numbers = members.astype(np.int64)
     flow, place = numbers >> bits, numbers & ((1 << bits) - 1)
     return np.where(numbers < 0, NONE, (flow << new_bits) + place)

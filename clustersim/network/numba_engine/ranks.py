@@ -17,11 +17,11 @@ from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 
 
 @part
-def tell(state: Any, group: int, rank: int) -> None:
+def notify(state: Any, group: int, rank: int) -> None:
     """Note what Python has to hear of."""
-    tables.telling(state, state.num_told).group = group
-    tables.telling(state, state.num_told).rank = rank
-    state.num_told += 1
+    tables.notification(state, state.num_notifications).group = group
+    tables.notification(state, state.num_notifications).rank = rank
+    state.num_notifications += 1
 
 
 @part
@@ -36,7 +36,7 @@ def advance(state: Any, row: int, step: int) -> None:
         rank.at = NONE
         if step >= rank.awaited:
             rank.awaited = NEVER
-            tell(state, rank.group, local)
+            notify(state, rank.group, local)
         if step == group.num_steps:
             finish(state, rank.group, row)
             return
@@ -148,7 +148,7 @@ def arrived(state: Any, slot: int) -> None:
         number, message = flow.group, flow.message
         drop_flow(state, slot)
         if group.num_steps == EACH:
-            tell(state, number, message)
+            notify(state, number, message)
         else:
             finish(state, number, group.first_rank + message)
     elif tables.message(state, flow.message).eager:
@@ -205,4 +205,4 @@ def finish(state: Any, number: int, row: int) -> None:
     tables.rank(state, row).reached_s = state.now_s
     group.num_left -= 1
     if group.num_left == 0:
-        tell(state, number, NONE)
+        notify(state, number, NONE)

@@ -21,17 +21,17 @@ def rise(state: Any, slot: int) -> None:
 @part
 def release(state: Any, number: int) -> None:
     """Let the standing flows rise that a link has held back."""
-    rising, bits = state.rising, state.seat_bits
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        flow = tables.flow(state, seat >> bits)
+    rising, bits = state.rising, state.member_bits
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        flow = tables.flow(state, member >> bits)
         if flow.bottleneck == number and flow.mark < rising:
-            rise(state, seat >> bits)
-        seat = word(tables.seat(state, seat).next)
+            rise(state, member >> bits)
+        member = word(tables.member(state, member).next)
 
 
 @part
-def let_go(state: Any, slot: int, narrowest: int) -> None:
+def give_all(state: Any, slot: int, narrowest: int) -> None:
     """Give a flow all that its narrowest link has."""
     flow, bytes_per_s = tables.flow(state, slot), tables.link(state, narrowest).bytes_per_s
     flow.bottleneck = narrowest

@@ -39,7 +39,7 @@ class CompiledSchedule(NamedTuple):
         return int(np.count_nonzero(self.spells.under_way(step)[: row - self.first_message]))
 
 
-class Wiring:
+class PathTables:
     """Links and paths as rows. A topology's link has its own number; private links come after."""
 
     def __init__(self, topology: Topology, costs: Costs, growth: Growth):
@@ -57,7 +57,7 @@ class Wiring:
         self._waits: dict[Hashable, float | None] = {}
         self._together: dict[tuple[bytes, bytes, float | None], int] = {}
         self._add_links(payload_rates(topology, costs))
-        self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
+        self.empty_path = self.path_over(np.zeros(0, np.int64), 0.0)
 
     @property
     def num_lanes(self) -> int:
@@ -193,8 +193,8 @@ class _Like(NamedTuple):
 class CompiledSchedules:
     """The schedules that have been played, as rows. Steps that are alike share their messages."""
 
-    def __init__(self, wiring: Wiring, adds: bool, eager_bytes: float, growth: Growth):
-        self._wiring = wiring
+    def __init__(self, path_tables: PathTables, adds: bool, eager_bytes: float, growth: Growth):
+        self._path_tables = path_tables
         self._eager_bytes = eager_bytes
         self._adds = adds
         self.messages = Pool(MESSAGE, growth)
@@ -218,7 +218,7 @@ class CompiledSchedules:
         lists: dict[Hashable, int] = {}
         first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
-        relayed_s = self._wiring.step_wait_s(schedule, nodes)
+        relayed_s = self._path_tables.step_wait_s(schedule, nodes)
         most, first_message = np.zeros(schedule.num_ranks, dtype=np.int64), self.messages.num_rows
         for number in range(schedule.num_steps):
             pattern = schedule.pattern(number)
@@ -241,7 +241,7 @@ class CompiledSchedules:
     def _of_spells(self, schedule: Schedule, spells: Spells, nodes: np.ndarray) -> CompiledSchedule:
         """Return the program in which all steps have one list of messages, each with the steps in which it is sent."""
         columns, first_message = spells.columns, self.messages.num_rows
-        lists = self._add_step(columns, nodes, self._wiring.step_wait_s(schedule, nodes), spells)
+        lists = self._add_step(columns, nodes, self._path_tables.step_wait_s(schedule, nodes), spells)
         pairs = np.unique(columns.src * len(nodes) + columns.dst)
         apart = columns._replace(src=pairs // len(nodes), dst=pairs % len(nodes))
         most = int(self._num_flows_of(apart, len(nodes)).sum())
@@ -278,11 +278,11 @@ class CompiledSchedules:
     def _first_like(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> _Like:
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["end_step"], rows["adding"] = columns.src, columns.dst, ALWAYS, NONE
-        rows["path"] = self._wiring.paths_between(nodes[columns.src], nodes[columns.dst], relayed_s)
+        rows["path"] = self._path_tables.paths_between(nodes[columns.src], nodes[columns.dst], relayed_s)
         if self._adds:
             for message in np.flatnonzero(columns.reduce).tolist():
                 rank = int(columns.dst[message])
-                rows["adding"][message] = self._wiring.adding(int(nodes[rank]), rank)
+                rows["adding"][message] = self._path_tables.adding(int(nodes[rank]), rank)
         received = np.flatnonzero(columns.src != columns.dst)
         ranks = np.concatenate([columns.src, columns.dst[received]])
         messages = np.concatenate([np.arange(len(rows)), received])

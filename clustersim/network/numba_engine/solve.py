@@ -7,7 +7,7 @@ from typing import Any
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import clear, first_key, put, take
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.rise import give, let_go, release
+from clustersim.network.numba_engine.rise import give, give_all, release
 from clustersim.network.numba_engine.tables import FIRST, INFINITE, NONE, word
 from clustersim.network.python_engine.max_min import FULL, SAME
 
@@ -37,17 +37,17 @@ def solve(state: Any) -> None:
         slot = word(tables.risen(state)[index])
         if tables.flow(state, slot).mark == state.rising:  # only links without a limit
             path = tables.path(state, tables.flow(state, slot).path)
-            let_go(state, slot, word(tables.path_links(state)[path.first]))
+            give_all(state, slot, word(tables.path_links(state)[path.first]))
 
 
 @part
 def fix(state: Any, number: int, level: float) -> None:
     """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
-    rising, bits, above = state.rising, state.seat_bits, level * (1 + SAME)
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        slot = seat >> bits
-        seat = word(tables.seat(state, seat).next)
+    rising, bits, above = state.rising, state.member_bits, level * (1 + SAME)
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        slot = member >> bits
+        member = word(tables.member(state, member).next)
         flow = tables.flow(state, slot)
         mark, old = flow.mark, flow.level
         if mark != rising and (mark > rising or old <= above):
@@ -97,18 +97,18 @@ def _queue(state: Any, number: int) -> None:
 def _level(state: Any, number: int) -> float:
     """Return the level at which a link is full, or infinity where it has room for all (see `MaxMin`)."""
     state.num_levels += 1
-    rising, bits, capacity = state.rising, state.seat_bits, tables.link(state, number).bytes_per_s
+    rising, bits, capacity = state.rising, state.member_bits, tables.link(state, number).bytes_per_s
     room, weight, highest = capacity, 0.0, 0.0
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        flow = tables.flow(state, seat >> bits)
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        flow = tables.flow(state, member >> bits)
         if flow.mark == rising:
             weight += flow.weight
         else:
             room -= flow.bytes_per_s
             if flow.mark < rising and flow.level > highest:
                 highest = flow.level
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     if highest > 0:
         state.sees_standing = 1
     level = state.floor
@@ -123,17 +123,17 @@ def _level(state: Any, number: int) -> float:
 
 @part
 def _level_with_those_above(state: Any, number: int, level: float) -> float:
-    rising, bits = state.rising, state.seat_bits
+    rising, bits = state.rising, state.member_bits
     while True:
         room, weight, above = tables.link(state, number).bytes_per_s, 0.0, level * (1 + SAME)
-        seat = word(tables.link(state, number).first)
-        while seat != NONE:
-            flow = tables.flow(state, seat >> bits)
+        member = word(tables.link(state, number).first)
+        while member != NONE:
+            flow = tables.flow(state, member >> bits)
             if flow.mark == rising or (flow.mark < rising and flow.level > above):
                 weight += flow.weight
             else:
                 room -= flow.bytes_per_s
-            seat = word(tables.seat(state, seat).next)
+            member = word(tables.member(state, member).next)
         if weight == 0 or not room / weight > above:
             return level
         level = room / weight

@@ -19,8 +19,8 @@ EACH = cast(int, np.int64(-2))  # or each when it has
 NUM_LANES = 16  # latencies that have a queue of their own; messages of all others wait in a heap
 
 # stages of a flow: latency, the wire, the receiver's memory
-ON_THE_WAY = cast(int, np.int64(0))
-MOVING = cast(int, np.int64(1))
+IN_LATENCY = cast(int, np.int64(0))
+ON_LINKS = cast(int, np.int64(1))
 ADDING = cast(int, np.int64(2))
 
 _INT, _SHORT, _REAL = np.int64, np.int32, np.float64
@@ -39,12 +39,12 @@ _CLOCK: list[tuple[str, type]] = [
     ("num_changed", _INT),
     ("num_held", _INT),
     ("num_tried", _INT),
-    ("num_told", _INT),
+    ("num_notifications", _INT),
     ("num_lanes", _INT),
-    ("seat_bits", _INT),  # a flow has 2**seat_bits seats
+    ("member_bits", _INT),  # a flow has 2**member_bits seats
     ("num_noted", _INT),  # instants since the last unison, that one included; 0 where there is nothing to go by
-    ("num_together", _INT),  # groups that were in unison then
-    ("num_unisons", _INT),  # how often somebody has looked for one
+    ("num_in_lockstep", _INT),  # groups that were in unison then
+    ("num_locksteps", _INT),  # how often somebody has looked for one
     ("num_skips", _INT),  # how often what went on as before was skipped
 ]
 _COUNTS: list[tuple[str, type]] = [
@@ -87,7 +87,7 @@ FLOW = np.dtype(
         ("behind", _INT),  # the next flow in its lane
     ]
 )
-SEAT = np.dtype([("next", _SHORT), ("before", _SHORT)])  # a place of a flow in the list of a link
+MEMBER = np.dtype([("next", _SHORT), ("before", _SHORT)])  # a place of a flow in the list of a link
 PATH = np.dtype([("first", _INT), ("num_links", _INT), ("lane", _INT), ("latency_s", _REAL)])
 LANE = np.dtype(
     [("first", _INT), ("last", _INT), ("first_s", _REAL)]
@@ -127,7 +127,7 @@ GROUP = np.dtype(
         ("first_message", _INT),
         ("num_messages", _INT),
         ("early", _INT),  # where its counts of messages that came before their receiver begin
-        ("unison", _INT),  # the number of the last one that it was looked at for
+        ("lockstep", _INT),  # the number of the last one that it was looked at for
         ("step_now", _INT),  # its step then
         ("step_before", _INT),  # and in the one before
         ("num_at_ends", _INT),  # its messages then, each at both its ends
@@ -140,13 +140,13 @@ NOTED = np.dtype(
         ("after_s", _REAL),  # what has taken so long since then
     ]
 )
-TOLD = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has come to an awaited step; rank -1: all are done
+NOTIFICATION = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has come to an awaited step; rank -1: all are done
 
 
 TABLES: dict[str, np.dtype[Any]] = {
     "links": LINK,
     "flows": FLOW,
-    "seats": SEAT,
+    "members": MEMBER,
     "paths": PATH,
     "path_links": np.dtype(_SHORT),
     "lanes": LANE,
@@ -158,9 +158,9 @@ TABLES: dict[str, np.dtype[Any]] = {
     "early": np.dtype(_INT),  # of a group, message by message: how many came before their receiver
     "ranks": RANK,
     "groups": GROUP,
-    "told": TOLD,
+    "notifications": NOTIFICATION,
     "noted": NOTED,  # instants since the last unison
-    "together": np.dtype(_INT),  # groups in unison
+    "in_lockstep": np.dtype(_INT),  # groups in unison
     "free": np.dtype(_INT),  # rows of `flows`
     "started": np.dtype(_INT),  # flows of this instant
     "left": np.dtype(_INT),  # links of this instant that have lost a flow
@@ -231,13 +231,13 @@ word = cast(Callable[[Any], int], np.int64)  # in kernels: makes a number of ful
 # In kernels: a row of a table, by its number.
 link = row("links", TABLES["links"])
 flow = row("flows", TABLES["flows"])
-seat = row("seats", TABLES["seats"])
+member = row("members", TABLES["members"])
 path = row("paths", TABLES["paths"])
 lane = row("lanes", TABLES["lanes"])
 message = row("messages", TABLES["messages"])
 rank = row("ranks", TABLES["ranks"])
 group = row("groups", TABLES["groups"])
-telling = row("told", TABLES["told"])
+notification = row("notifications", TABLES["notifications"])
 noted = row("noted", TABLES["noted"])
 
 # In kernels: the tables of plain numbers.
@@ -254,4 +254,4 @@ risen = table("risen", TABLES["risen"])
 changed = table("changed", TABLES["changed"])
 held = table("held", TABLES["held"])
 tried = table("tried", TABLES["tried"])
-together = table("together", TABLES["together"])
+in_lockstep = table("in_lockstep", TABLES["in_lockstep"])

@@ -44,7 +44,7 @@ class InstantLoop:
 
     def __init__(self, sharing: Sharing, inner: InnerClock) -> None:
         self.now_s = 0.0
-        self.told: list[tuple[simpy.Event, Any]] = []
+        self.notifications: list[tuple[simpy.Event, Any]] = []
         self.arrivals: EventQueue[Flow] = EventQueue()
         self.after_share: list[Callable[[float], None]] = []
         self.pauses: EventQueue[tuple[Pausing, int]] = EventQueue()
@@ -79,7 +79,7 @@ class InstantLoop:
                 time_s = times[0]
         return time_s if time_s > self.now_s else self.now_s
 
-    def on_the_way(self) -> Iterator[tuple[float, Flow]]:
+    def in_flight(self) -> Iterator[tuple[float, Flow]]:
         """Yield the messages on their way, and when each arrives at its links or ends."""
         yield from self.arrivals.items()
         yield from self._endings.items()
@@ -101,7 +101,7 @@ class InstantLoop:
         self.arrivals.add(arrives_s, flow)
         return arrives_s
 
-    def call_off(self, flow: Flow, arrives_s: float) -> float:
+    def cancel(self, flow: Flow, arrives_s: float) -> float:
         """Take a message away that came or comes to the wire at a time; return the bytes that it has moved."""
         links = flow.path.links
         if not links or flow not in links[0].flows:

@@ -61,7 +61,7 @@ class MaxMin:
                 if link.bytes_per_s < narrowest.bytes_per_s:
                     narrowest = link
             else:
-                self._let_go(flow, narrowest)
+                self._give_all(flow, narrowest)
         if retuned or (rising and not self._fix_at_once(rising)):
             self._solve(rising, retuned)
         return self._changed
@@ -126,7 +126,7 @@ class MaxMin:
                 return False
         return True
 
-    def _let_go(self, flow: Flow, narrowest: Link) -> None:
+    def _give_all(self, flow: Flow, narrowest: Link) -> None:
         """Give a flow all that its narrowest link has."""
         self._settle(flow)
         flow.bottleneck = narrowest
@@ -167,7 +167,7 @@ class MaxMin:
         queue.clear()
         for flow in rising:
             if flow.mark == self._rising:  # only links without a limit
-                self._let_go(flow, flow.path.links[0])
+                self._give_all(flow, flow.path.links[0])
 
     def _lowest_queued(self) -> float:
         """Return the lowest level at which a link is queued, or infinity."""

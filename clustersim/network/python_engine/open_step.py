@@ -17,7 +17,7 @@ class StepRanks(Protocol):
     at_steps: list[int]  # step in which each rank sends and receives, -1 while it pauses
     unfinished: list[int]  # its messages of that step that are not over for it
     arrived: dict[int, set[int]]  # by sender: eager messages of its step that are there before their receiver
-    engine: InstantLoop
+    loop: InstantLoop
     adds: bool
 
     def leave_step(self, rank: int) -> None: ...
@@ -52,8 +52,8 @@ class OpenStep:
         if self._eager is not None:
             self._admit_eager(rank, own, self._eager)
             return collective.unfinished[rank] > 0
-        engine, paths, num_bytes = collective.engine, self._paths, self._num_bytes
-        arrivals, now_s = engine.arrivals, engine.now_s
+        loop, paths, num_bytes = collective.loop, self._paths, self._num_bytes
+        arrivals, now_s = loop.arrivals, loop.now_s
         for message, other in own:
             if at_steps[other] == number:
                 path = paths[message]
@@ -73,7 +73,7 @@ class OpenStep:
                     collective.unfinished[rank] -= 1
             if starts:
                 flow = Flow(self._paths[message], self._num_bytes[message], 1.0, self, message)
-                collective.engine.post(flow, collective.engine.now_s)
+                collective.loop.post(flow, collective.loop.now_s)
 
     def _has_arrived(self, message: int, sender: int) -> bool:
         """Return whether an eager message is at its end: a sender goes on when its own messages are."""
@@ -120,7 +120,7 @@ class OpenStep:
         num_bytes = self._num_bytes[message] * BYTES_MOVED_PER_ADDED
         if not path.links or not num_bytes:
             return True
-        collective.engine.start(Flow(path, num_bytes, 1.0, Added(self), message))
+        collective.loop.start(Flow(path, num_bytes, 1.0, Added(self), message))
         return False
 
     def _finish_one_of(self, rank: int) -> None:

@@ -177,10 +177,10 @@ class _Problem:
         flow, column = np.nonzero(place[kinds] >= 0)
         self._link, self._flow = place[kinds[flow, column]], flow
         crossed = capacity[links][self._link]
-        self._alone = np.full(len(weight), np.inf)
-        np.minimum.at(self._alone, flow, crossed)
+        self._uncontended = np.full(len(weight), np.inf)
+        np.minimum.at(self._uncontended, flow, crossed)
         self._narrowest = self._link[np.lexsort((crossed, flow))][np.searchsorted(flow, np.arange(len(weight)))]
-        self._part = self._alone[flow] / crossed
+        self._part = self._uncontended[flow] / crossed
         self._weight = weight
         self._num_links = len(links)
         self._most = np.bincount(self._link, weight[flow], len(links))  # no price is above the weights on its link
@@ -197,7 +197,7 @@ class _Problem:
 
     def rates(self, price: np.ndarray) -> np.ndarray:
         """Return the rates at these prices, in bytes per second."""
-        rates: np.ndarray = self._alone * self._weight / self._paid(price)
+        rates: np.ndarray = self._uncontended * self._weight / self._paid(price)
         return rates
 
     def solve(self, price: np.ndarray) -> tuple[np.ndarray, int]:

@@ -9,7 +9,7 @@ import numpy as np
 from clustersim.network.collective import Collective
 from clustersim.network.flow import Flow, Path
 from clustersim.network.paths import Paths
-from clustersim.network.progress import OnTheWay, is_held_back
+from clustersim.network.progress import MessageInFlight, is_held_back
 from clustersim.network.python_engine.instants import InstantLoop
 from clustersim.network.python_engine.open_step import Added, OpenStep
 from clustersim.network.python_engine.plans import Plans
@@ -23,10 +23,10 @@ class PythonRanks:
     So memory grows with the ranks, however far they drift apart.
     """
 
-    def __init__(self, collective: Collective, engine: InstantLoop, paths: Paths, plans: Plans, adds: bool):
+    def __init__(self, collective: Collective, loop: InstantLoop, paths: Paths, plans: Plans, adds: bool):
         num_ranks = collective.schedule.num_ranks
         self.collective = collective
-        self.engine = engine
+        self.loop = loop
         self.adds = adds
         self.steps: dict[int, OpenStep] = {}  # those that ranks are in, and some that they have been in
         self.reached_steps = [-1] * num_ranks  # step that each rank has come to
@@ -47,11 +47,11 @@ class PythonRanks:
 
     def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         """Let ranks take part, each from its time on, or from now on where that is past."""
-        now_s = self.engine.now_s
+        now_s = self.loop.now_s
         for rank, time_s in zip(ranks, times_s, strict=True):
             if time_s > now_s:
                 self._reached_s[rank] = time_s
-                self.engine.pause(time_s, self, rank)
+                self.loop.pause(time_s, self, rank)
             else:
                 self._advance(rank, 0)
 
@@ -76,17 +76,17 @@ class PythonRanks:
         """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
         return np.array(self.reached_steps), np.array(self._reached_s), np.array(self.at_steps)
 
-    def on_the_way(self) -> list[OnTheWay]:
+    def in_flight(self) -> list[MessageInFlight]:
         """Return the messages that have started and are not over."""
         rows = []
-        for time_s, flow in self.engine.on_the_way():
+        for time_s, flow in self.loop.in_flight():
             place = self.place(flow)
             if place is not None:
                 is_on_wire = flow.bytes_per_s > 0
-                end_s = time_s if is_on_wire else time_s + flow.alone_s
+                end_s = time_s if is_on_wire else time_s + flow.uncontended_s
                 narrowest = flow.path.narrowest
                 is_slow = is_on_wire and narrowest is not None and is_held_back(flow.bytes_per_s, narrowest.bytes_per_s)
-                rows.append(OnTheWay(place[0], flow.message, end_s, place[1], is_slow))
+                rows.append(MessageInFlight(place[0], flow.message, end_s, place[1], is_slow))
         return rows
 
     def finish(self, end_s: np.ndarray) -> None:
@@ -104,7 +104,7 @@ class PythonRanks:
         self._open(step).num_inside = num_ranks
         until_s = reached_s if self._delay_s is None else reached_s + self._delay_s[:, step]
         for rank, time_s in enumerate(until_s.tolist()):
-            self.engine.pause(time_s, self, rank)
+            self.loop.pause(time_s, self, rank)
 
     def place(self, flow: Flow) -> tuple[int, bool] | None:
         """Return the step of a message of this collective and whether it is being added; None if it is no such."""
@@ -137,12 +137,12 @@ class PythonRanks:
 
     def _advance(self, rank: int, step: int) -> None:
         """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
-        now_s = self._reached_s[rank] = self.engine.now_s
+        now_s = self._reached_s[rank] = self.loop.now_s
         while True:
             self.reached_steps[rank] = step
             if step >= self.awaited_steps[rank]:
                 self.awaited_steps[rank] = self._num_steps + 1
-                self.collective.came(rank, step)
+                self.collective.notify(rank, step)
             if step == self._num_steps:
                 self._finish()
                 return
@@ -151,7 +151,7 @@ class PythonRanks:
             if self._delay_s is not None:
                 pause_s = self._delay_s.item(rank, step)
                 if pause_s > 0:
-                    self.engine.pause(now_s + pause_s, self, rank)
+                    self.loop.pause(now_s + pause_s, self, rank)
                     return
             if open_step.admit(rank):
                 return

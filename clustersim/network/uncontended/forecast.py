@@ -99,11 +99,11 @@ class UncontendedForecaster:
         self,
         schedule: Schedule,
         nodes: np.ndarray,
-        standing: RankPositions,
+        positions: RankPositions,
         delay_s: np.ndarray | None = None,
         awaited: ArrayLike = (),
     ) -> UncontendedTimes | None:
-        """Return how a collective among these nodes [num_ranks] goes on from a standing, or None if that is not known.
+        """Return how a collective among these nodes [num_ranks] goes on from a positions, or None if that is not known.
 
         Every rank has entered or has its time to enter; rank i pauses `delay_s[i, step]` before a step. `awaited`
         are ranks and steps [num_awaited, 2], none before the step that its rank has come to.
@@ -114,24 +114,24 @@ class UncontendedForecaster:
             return None
         if delay_s is not None and not delay_s.any():
             delay_s = None
-        return UncontendedPlay(known, schedule.num_steps, standing, delay_s, pairs).result()
+        return UncontendedPlay(known, schedule.num_steps, positions, delay_s, pairs).result()
 
     def before(
-        self, schedule: Schedule, nodes: np.ndarray, standing: RankPositions, delay_s: np.ndarray | None, time_s: float
+        self, schedule: Schedule, nodes: np.ndarray, positions: RankPositions, delay_s: np.ndarray | None, time_s: float
     ) -> PartialStep | None:
         """Return the last step that all ranks come to before a time, beyond where they stand; None if there is none.
 
         The collective must be one that `forecast` knows all of.
         """
-        everybody, found = np.arange(len(nodes)), None
-        low, high = int(standing.reached_steps.max(initial=0)) + 1, schedule.num_steps
+        all_ranks, found = np.arange(len(nodes)), None
+        low, high = int(positions.reached_steps.max(initial=0)) + 1, schedule.num_steps
         while low < high:
             steps = np.unique(np.linspace(low, high - 1, _STEPS_TRIED).astype(np.int64))
-            pairs = np.stack([np.tile(everybody, len(steps)), np.repeat(steps, len(nodes))], axis=1)
-            lone = self.forecast(schedule, nodes, standing, delay_s, pairs)
-            if lone is None:
+            pairs = np.stack([np.tile(all_ranks, len(steps)), np.repeat(steps, len(nodes))], axis=1)
+            times = self.forecast(schedule, nodes, positions, delay_s, pairs)
+            if times is None:
                 return None
-            reached_s = lone.reached_s.reshape(len(steps), len(nodes))
+            reached_s = times.reached_s.reshape(len(steps), len(nodes))
             num = int(np.count_nonzero(reached_s.max(axis=1) < time_s))
             if num:
                 found = int(steps[num - 1]), reached_s[num - 1]

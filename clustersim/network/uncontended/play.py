@@ -72,34 +72,34 @@ class UncontendedTimes(NamedTuple):
 
 
 class UncontendedPlay:
-    """One forecast on its way. Times count from the earliest standing, to lose no digits."""
+    """One forecast on its way. Times count from the earliest positions, to lose no digits."""
 
     def __init__(
         self,
         known: ScheduleOutline,
         num_steps: int,
-        standing: RankPositions,
+        positions: RankPositions,
         delay_s: np.ndarray | None,
         awaited: np.ndarray,
     ):
         self._known = known
-        self._standing = standing
+        self._positions = positions
         self._num_steps = num_steps
-        self._zero_s = float(standing.reached_s.min()) if len(standing.reached_s) else 0.0
-        self._reached_s = standing.reached_s - self._zero_s  # of each rank at the present step, or that ahead it is at
+        self._zero_s = float(positions.reached_s.min()) if len(positions.reached_s) else 0.0
+        self._reached_s = positions.reached_s - self._zero_s  # of each rank at the present step, or that ahead it is at
         self._delays = None if delay_s is None else _Delays(delay_s)
         self._occupied = LinkOccupancy(known.risky, self._zero_s) if known.risky.any() else None
-        self._awaited = _Awaited(awaited, standing, self._reached_s)
+        self._awaited = _Awaited(awaited, positions, self._reached_s)
         self._num_multiplied = 0
 
     def result(self) -> UncontendedTimes | None:
         """Work everything out, or return None as soon as a message would hold back another."""
-        standing, known = self._standing, self._known
-        together = int(standing.reached_steps.max(initial=0))
-        if (standing.begun.step == together).any():
+        positions, known = self._positions, self._known
+        together = int(positions.reached_steps.max(initial=0))
+        if (positions.begun.step == together).any():
             together += 1
         carried = known.carried_bytes(together)
-        for stretch in known.from_step(int(standing.reached_steps.min(initial=together))):
+        for stretch in known.from_step(int(positions.reached_steps.min(initial=together))):
             for number in range(stretch.first, min(stretch.end, together)):
                 if not self._play_in_part(stretch.step, number, carried):
                     return None
@@ -152,7 +152,7 @@ class UncontendedPlay:
 
     def _play_in_part(self, step: UncontendedStep, number: int, carried: np.ndarray) -> bool:
         """Play what is left of a step that some ranks have left or messages have begun in; count what is carried."""
-        here = self._standing.reached_steps <= number
+        here = self._positions.reached_steps <= number
         admitted_s = np.where(here, self._admitted_s(number), -np.inf)
         spans = self._left(step, number, here, admitted_s)
         if self._occupied is not None and not self._occupied.admit(step, spans):
@@ -168,7 +168,7 @@ class UncontendedPlay:
         """Return the times of messages in a step that ranks have left: of what is behind, minus infinity."""
         on_s, off_s, add_s, over_s = (times.copy() for times in step.spans(admitted_s))
         is_over = ~(here[step.src] & here[step.dst])
-        begun = self._standing.begun
+        begun = self._positions.begun
         rows = begun.step == number
         message, end_s, is_last = begun.message[rows], begun.end_s[rows] - self._zero_s, begun.is_last[rows]
         is_over[message] = False
@@ -232,11 +232,11 @@ class _Delays:
 class _Awaited:
     """Ranks and the steps that somebody waits for them to come to [num_awaited, 2], in order of steps."""
 
-    def __init__(self, pairs: np.ndarray, standing: RankPositions, reached_s: np.ndarray):
+    def __init__(self, pairs: np.ndarray, positions: RankPositions, reached_s: np.ndarray):
         self._order = np.argsort(pairs[:, 1], kind="stable")
         self._ranks, self._steps = pairs[self._order].T
         self.reached_s = reached_s[pairs[:, 0]]  # [num_awaited]; right for those who are there already
-        ahead = self._steps > standing.reached_steps[self._ranks]
+        ahead = self._steps > positions.reached_steps[self._ranks]
         self._order, self._ranks, self._steps = self._order[ahead], self._ranks[ahead], self._steps[ahead]
         self._next = 0
 

@@ -26,8 +26,8 @@ class RingSteps:
     @classmethod
     def of(cls, num_ranks: int, src: np.ndarray, dst: np.ndarray, parts_s: Sequence[np.ndarray]) -> RingSteps | None:
         """Return the ring of messages [num_ranks] that each take the sum of some parts; None where it is none."""
-        everybody = np.arange(num_ranks)
-        if len(src) != num_ranks or not all((np.sort(ends) == everybody).all() for ends in (src, dst)):
+        all_ranks = np.arange(num_ranks)
+        if len(src) != num_ranks or not all((np.sort(ends) == all_ranks).all() for ends in (src, dst)):
             return None
         if (src == dst).any() or not all((part_s == part_s[0]).all() for part_s in parts_s):
             return None

@@ -17,7 +17,7 @@ from clustersim.network.uncontended.step import MessageSpans, UncontendedStep
 
 _SAME = 1e-12  # of a capacity
 _SAME_INSTANT = 1e-13  # of the time that has passed: what is closer together is one instant for the engine
-_NOBODY, _SEVERAL = -1, -2
+_NO_RANK, _SEVERAL = -1, -2
 
 
 def risky_links(steps: Sequence[UncontendedStep], bytes_per_s: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def risky_links(steps: Sequence[UncontendedStep], bytes_per_s: np.ndarray) -> np
 def _several_ranks(steps: Sequence[UncontendedStep], num_links: int) -> np.ndarray:
     """Return whether a link has two messages in a step, or messages with neither end in common [num_links]."""
     crowded = np.zeros(num_links, dtype=bool)
-    owners = [np.full(num_links, _NOBODY), np.full(num_links, _NOBODY)]
+    owners = [np.full(num_links, _NO_RANK), np.full(num_links, _NO_RANK)]
     place = np.zeros(num_links, dtype=np.int64)
     for step in steps:
         links = step.uses.link
@@ -41,7 +41,7 @@ def _several_ranks(steps: Sequence[UncontendedStep], num_links: int) -> np.ndarr
         crowded[links[place[links] != order]] = True
         for owner, by_sender in zip(owners, (True, False), strict=True):
             rank = _rank_of_uses(step, by_sender)
-            is_first = owner[links] == _NOBODY
+            is_first = owner[links] == _NO_RANK
             owner[links[is_first]] = rank[is_first]
             owner[links[(owner[links] != rank) | (rank < 0)]] = _SEVERAL
     several: np.ndarray = crowded | ((owners[0] == _SEVERAL) & (owners[1] == _SEVERAL))

@@ -193,8 +193,8 @@ class UncontendedSteps:
         message = np.concatenate([sent, added, on_core])
         moves = columns.num_bytes[message] > 0
         uses = LinkUses(used[moves], message[moves], int(np.count_nonzero(moves[: len(sent)])))
-        wire_s = _alone_s(columns.num_bytes, wire_bytes_per_s)
-        adding_s = _alone_s(BYTES_MOVED_PER_ADDED * columns.num_bytes, adding_bytes_per_s)
+        wire_s = _uncontended_s(columns.num_bytes, wire_bytes_per_s)
+        adding_s = _uncontended_s(BYTES_MOVED_PER_ADDED * columns.num_bytes, adding_bytes_per_s)
         return UncontendedStep(
             len(nodes), src, dst, columns.num_bytes, ways.latency_s, wire_s, adding_s, wire_bytes_per_s,
             adding_bytes_per_s, self._eager(columns), uses,
@@ -243,7 +243,7 @@ class UncontendedSteps:
         return core, rate, adder
 
 
-def _alone_s(num_bytes: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
+def _uncontended_s(num_bytes: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
     """Return how long each takes, which is for ever over what stands still, and no time for no bytes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(num_bytes > 0, num_bytes / bytes_per_s, 0.0)

@@ -14,45 +14,45 @@ from clustersim.network.progress import SAME_INSTANT
 
 
 @part
-def wait(wires: Any, who: int, seconds: float) -> None:
+def wait(network: Any, who: int, seconds: float) -> None:
     """Let somebody be due so many seconds later."""
-    time_s = wires.now_s + seconds
-    if time_s > wires.now_s:
-        put(wires.alarms, who, time_s)
+    time_s = network.now_s + seconds
+    if time_s > network.now_s:
+        put(network.alarms, who, time_s)
     else:
-        join(wires.due, who)
+        join(network.due, who)
 
 
 @part
-def next_due(wires: Any) -> int:
+def next_due(network: Any) -> int:
     """Play on until somebody is due and return who; -1 when the clock is over or nothing can happen any more."""
     while True:
-        if wires.urgent.size > 0:
-            return leave(wires.urgent)
-        if wires.due.size > 0:
-            return leave(wires.due)
-        if not _let_happen(wires):
-            if wires.num_started > 0 or wires.num_left > 0:
-                share(wires)
-            time_s = min(first_key(wires.ends), first_key(wires.alarms), first_key(wires.arrivals))
-            if wires.is_over or time_s == INFINITE:
+        if network.urgent.size > 0:
+            return leave(network.urgent)
+        if network.due.size > 0:
+            return leave(network.due)
+        if not _let_happen(network):
+            if network.num_started > 0 or network.num_left > 0:
+                share(network)
+            time_s = min(first_key(network.ends), first_key(network.alarms), first_key(network.arrivals))
+            if network.is_over or time_s == INFINITE:
                 return NONE
-            wires.now_s = max(wires.now_s, time_s)
-            wires.latest_s = wires.now_s + SAME_INSTANT * abs(wires.now_s)
+            network.now_s = max(network.now_s, time_s)
+            network.latest_s = network.now_s + SAME_INSTANT * abs(network.now_s)
 
 
 @part
-def _let_happen(wires: Any) -> bool:
+def _let_happen(network: Any) -> bool:
     """Let what is due now happen, of one kind: times first, then ends of messages, then starts; say whether any is."""
-    if first_key(wires.alarms) <= wires.now_s:
-        while first_key(wires.alarms) <= wires.now_s:
-            join(wires.due, take(wires.alarms))
-    elif first_key(wires.ends) <= wires.latest_s:
-        while first_key(wires.ends) <= wires.latest_s:
-            end(wires, take(wires.ends))
-    elif first_key(wires.arrivals) <= wires.latest_s:
-        while first_key(wires.arrivals) <= wires.latest_s:
-            start(wires, take(wires.arrivals))
+    if first_key(network.alarms) <= network.now_s:
+        while first_key(network.alarms) <= network.now_s:
+            join(network.due, take(network.alarms))
+    elif first_key(network.ends) <= network.latest_s:
+        while first_key(network.ends) <= network.latest_s:
+            end(network, take(network.ends))
+    elif first_key(network.arrivals) <= network.latest_s:
+        while first_key(network.arrivals) <= network.latest_s:
+            start(network, take(network.arrivals))
     else:
         return False
     return True

@@ -8,48 +8,48 @@ from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import put
 from clustersim.network.numba_engine.inner.line import join
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.seats import leave_seats, take_seats
+from clustersim.network.numba_engine.link_lists import join_links, leave_links
 from clustersim.network.numba_engine.tables import NONE
 
 
 @part
-def send(wires: Any, who: int, path: int, num_bytes: float) -> None:
+def send(network: Any, who: int, path: int, num_bytes: float) -> None:
     """Send the message of somebody who waits for its end; over a path that is yet to be laid, `post` it after that."""
-    flow = tables.flow(wires, who)
+    flow = tables.flow(network, who)
     flow.path, flow.num_bytes, flow.left_bytes, flow.weight = path, num_bytes, num_bytes, 1.0
     flow.bytes_per_s, flow.level, flow.bottleneck, flow.mark = 0.0, 0.0, NONE, 0
-    if tables.path(wires, path).num_links == NONE:
-        wires.wanted, wires.wanted_by = path, who
+    if tables.path(network, path).num_links == NONE:
+        network.wanted, network.wanted_by = path, who
     else:
-        _post(wires, who)
+        _post(network, who)
 
 
 @part
-def post_wanted(wires: Any) -> None:
+def post_wanted(network: Any) -> None:
     """Send the message whose path has been laid, if any has."""
-    if wires.wanted != NONE:
-        wires.wanted = NONE
-        _post(wires, wires.wanted_by)
+    if network.wanted != NONE:
+        network.wanted = NONE
+        _post(network, network.wanted_by)
 
 
 @part
-def _post(wires: Any, who: int) -> None:
-    path = tables.path(wires, tables.flow(wires, who).path)
-    put(wires.arrivals, who, wires.now_s + path.latency_s)
+def _post(network: Any, who: int) -> None:
+    path = tables.path(network, tables.flow(network, who).path)
+    put(network.arrivals, who, network.now_s + path.latency_s)
 
 
 @part
-def start(wires: Any, who: int) -> None:
+def start(network: Any, who: int) -> None:
     """Put a message on its links; over no link, or with no bytes, it has ended."""
-    flow = tables.flow(wires, who)
-    if tables.path(wires, flow.path).num_links == 0 or flow.num_bytes == 0:
-        join(wires.due, who)
+    flow = tables.flow(network, who)
+    if tables.path(network, flow.path).num_links == 0 or flow.num_bytes == 0:
+        join(network.due, who)
     else:
-        take_seats(wires, who)
+        join_links(network, who)
 
 
 @part
-def end(wires: Any, who: int) -> None:
+def end(network: Any, who: int) -> None:
     """Take a message off its links that has moved all its bytes, and tell who waits for that."""
-    leave_seats(wires, who, tables.flow(wires, who).num_bytes)
-    join(wires.due, who)
+    leave_links(network, who, tables.flow(network, who).num_bytes)
+    join(network.due, who)

@@ -1,4 +1,4 @@
-"""The tables that the kernels work on: a row a link, a path, a seat, and a flow for everybody on the clock."""
+"""The tables that the kernels work on: a row a link, a path, a member, and a flow for everybody on the clock."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _INT, _REAL = np.int64, np.float64
 LINE = np.dtype([("first", _INT), ("size", _INT), ("mask", _INT), ("places", _INT)])
 """First come, first served: where the first is, how many there are, and the address of a round of places."""
 
-_NAMES = ("links", "flows", "paths", "path_links", "seats")
+_NAMES = ("links", "flows", "paths", "path_links", "members")
 _LISTS = ("started", "left", "risen", "changed", "held", "tried")
 TABLES = {name: tables.TABLES[name] for name in (*_NAMES, *_LISTS)}
 """Those of the compiled side's that sharing links takes; who has a flow is its row."""
 
-WIRES = np.dtype(
+NETWORK = np.dtype(
     [
         ("now_s", _REAL),
         ("latest_s", _REAL),  # what is due by then counts as due now
         ("is_over", _INT),  # nothing is played after this instant
         ("wanted", _INT),  # a path that is to be laid, and whose message waits for that
         ("wanted_by", _INT),
-        ("seat_bits", _INT),  # a flow has 2**seat_bits seats
+        ("member_bits", _INT),  # a flow has 2**member_bits seats
         ("rising", _INT),  # the mark of flows that rise in this share; one more is the mark of those fixed
         ("num_rising", _INT),  # flows that have risen, fixed ones included
         ("num_to_fix", _INT),

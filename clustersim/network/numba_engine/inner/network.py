@@ -12,15 +12,15 @@ from clustersim.network.python_engine.engine import PythonEngine
 from clustersim.topology import Topology
 
 
-class KernelWires:
-    """The wires of a plain side on which nothing moves, for `num_waiting` on the clock, in a record of kind WIRES.
+class KernelNetwork:
+    """The wires of a plain side on which nothing moves, for `num_waiting` on the clock, in a record of kind NETWORK.
 
     All paths are asked for first. A path is laid when a message first takes it, as on the plain side, where links are
     one until there is a path over some of them and not over others.
     """
 
-    def __init__(self, record: np.ndarray, side: PythonEngine, topology: Topology, num_waiting: int):
-        self._side, self._topology = side, topology
+    def __init__(self, record: np.ndarray, engine: PythonEngine, topology: Topology, num_waiting: int):
+        self._engine, self._topology = engine, topology
         self._num_waiting = num_waiting
         self._asked: dict[tuple[int, int], int] = {}  # row of a path from node to node, or of adding, to NONE
         self._laid: dict[Path, int] = {}
@@ -45,11 +45,11 @@ class KernelWires:
     def begin(self, due: np.ndarray) -> None:
         """Make the tables, with these due now, of whom each is due at most four times at once."""
         self._ends = list(self._asked)
-        num, seat_bits = self._num_waiting, (self._longest - 1).bit_length()
-        num_seats, num_links = num << seat_bits, self._longest * len(self._asked)
+        num, member_bits = self._num_waiting, (self._longest - 1).bit_length()
+        num_members, num_links = num << member_bits, self._longest * len(self._asked)
         sizes = dict.fromkeys(("links", "left", "tried", "path_links"), num_links)
-        sizes |= {"seats": num_seats, "paths": len(self._asked)}
-        self._arrays.record["seat_bits"], self._arrays.record["wanted"] = seat_bits, NONE
+        sizes |= {"members": num_members, "paths": len(self._asked)}
+        self._arrays.record["member_bits"], self._arrays.record["wanted"] = member_bits, NONE
         self._arrays.set(**{name: np.zeros(sizes.get(name, num), kind) for name, kind in TABLES.items()})
         self._arrays["links"]["first"] = self._arrays["links"]["last"] = NONE
         self._arrays["paths"]["num_links"] = NONE
@@ -69,7 +69,7 @@ class KernelWires:
         if row == NONE:
             return
         src, dst = self._ends[row]
-        path = self._side.paths.adding(src) if dst == NONE else self._side.paths.between(src, dst)
+        path = self._engine.paths.adding(src) if dst == NONE else self._engine.paths.between(src, dst)
         self._laid[path] = row
         self._arrays["paths"]["latency_s"][row] = path.latency_s
         new = self._new_links(path)
@@ -83,7 +83,7 @@ class KernelWires:
     def _new_links(self, path: Path) -> list[Link]:
         """Return the links that there are since a path is there: some of its own, and what others have lost to them."""
         crossed = [self._row_of[number] for link in path.links for number in link.rates if number in self._row_of]
-        shared = [self._side.paths.links[number] for row in dict.fromkeys(crossed) for number in self._numbers[row]]
+        shared = [self._engine.paths.links[number] for row in dict.fromkeys(crossed) for number in self._numbers[row]]
         return [link for link in dict.fromkeys([*path.links, *shared]) if link not in self._links]
 
     def _note_links(self, path: Path) -> None:
@@ -101,31 +101,35 @@ class KernelWires:
         if whole is not None:
             self._numbers[whole] = [number for number in self._numbers[whole] if number not in link.rates]
             rows[row] = rows[whole]
-            self._seat_all(row, self._on_link(whole))
+            self._add_members(row, self._on_link(whole))
         rows["bytes_per_s"][row], rows["has_left"][row] = link.bytes_per_s, 0
         self._numbers[row] = numbers
         self._row_of.update(dict.fromkeys(numbers, row))
 
-    def _seat_all(self, row: int, flows: list[int]) -> None:
+    def _add_members(self, row: int, flows: list[int]) -> None:
         """Put flows on a link in this order."""
-        bits, seats, paths = int(self._arrays.record["seat_bits"][0]), self._arrays["seats"], self._arrays["paths"]
+        bits, members, paths = (
+            int(self._arrays.record["member_bits"][0]),
+            self._arrays["members"],
+            self._arrays["paths"],
+        )
         taken = [int(NONE)]
         for who in flows:
             first = int(paths["first"][self._arrays["flows"]["path"][who]])
             place = self._arrays["path_links"][first : first + self._longest].tolist().index(row)
             taken.append((who << bits) + place)
-        for before, seat, behind in zip(taken, taken[1:], [*taken[2:], int(NONE)], strict=False):
-            seats[seat] = behind, before
+        for before, member, behind in zip(taken, taken[1:], [*taken[2:], int(NONE)], strict=False):
+            members[member] = behind, before
         self._arrays["links"]["first"][row] = taken[1] if flows else NONE
         self._arrays["links"]["last"][row] = taken[-1]
 
     def _on_link(self, row: int) -> list[int]:
         """Return the flows on a link in the order in which they came."""
-        bits, flows = int(self._arrays.record["seat_bits"][0]), []
-        seat = int(self._arrays["links"]["first"][row])
-        while seat != NONE:
-            flows.append(seat >> bits)
-            seat = int(self._arrays["seats"]["next"][seat])
+        bits, flows = int(self._arrays.record["member_bits"][0]), []
+        member = int(self._arrays["links"]["first"][row])
+        while member != NONE:
+            flows.append(member >> bits)
+            member = int(self._arrays["members"]["next"][member])
         return flows
 
     def hand_back(self) -> None:
@@ -133,7 +137,7 @@ class KernelWires:
         rows = self._arrays["links"]
         for link, number in self._links.items():
             link.carried_bytes += float(rows["carried_bytes"][number])
-            self._side.settled_bytes[[each for each in link.rates if each >= 0]] += sum(self._moving_bytes(number))
+            self._engine.settled_bytes[[each for each in link.rates if each >= 0]] += sum(self._moving_bytes(number))
 
     def _moving_bytes(self, number: int) -> list[float]:
         """Return the bytes that each message on a link has moved by now."""

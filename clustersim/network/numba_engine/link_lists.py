@@ -10,39 +10,39 @@ from clustersim.network.numba_engine.tables import NONE, word
 
 
 @part
-def take_seats(state: Any, slot: int) -> None:
+def join_links(state: Any, slot: int) -> None:
     """Put a flow on its links, behind all that are there, to take part from this instant on."""
     tables.flow(state, slot).since_s = state.now_s
     path = tables.path(state, tables.flow(state, slot).path)
     for place in range(path.num_links):
         link = tables.link(state, word(tables.path_links(state)[path.first + place]))
-        seat = (slot << state.seat_bits) + place
-        tables.seat(state, seat).before, tables.seat(state, seat).next = link.last, NONE
+        member = (slot << state.member_bits) + place
+        tables.member(state, member).before, tables.member(state, member).next = link.last, NONE
         if link.last == NONE:
-            link.first = seat
+            link.first = member
         else:
-            tables.seat(state, link.last).next = seat
-        link.last = seat
+            tables.member(state, link.last).next = member
+        link.last = member
         link.num_flows += 1
     tables.started(state)[state.num_started] = slot
     state.num_started += 1
 
 
 @part
-def leave_seats(state: Any, slot: int, moved_bytes: float) -> None:
+def leave_links(state: Any, slot: int, moved_bytes: float) -> None:
     """Take a flow off its links, over which it has moved so much; note the links on which others stay behind."""
     path = tables.path(state, tables.flow(state, slot).path)
     for place in range(path.num_links):
         number = word(tables.path_links(state)[path.first + place])
-        link, seat = tables.link(state, number), tables.seat(state, (slot << state.seat_bits) + place)
-        if seat.before == NONE:
-            link.first = seat.next
+        link, member = tables.link(state, number), tables.member(state, (slot << state.member_bits) + place)
+        if member.before == NONE:
+            link.first = member.next
         else:
-            tables.seat(state, seat.before).next = seat.next
-        if seat.next == NONE:
-            link.last = seat.before
+            tables.member(state, member.before).next = member.next
+        if member.next == NONE:
+            link.last = member.before
         else:
-            tables.seat(state, seat.next).before = seat.before
+            tables.member(state, member.next).before = member.before
         link.num_flows -= 1
         link.carried_bytes += moved_bytes
         if link.num_flows > 0 and not link.has_left:
