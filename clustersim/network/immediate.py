@@ -1,4 +1,4 @@
-"""Events that happen when it becomes known that they do, without a place of their own on the clock."""
+"""Fires a SimPy event immediately, outside its queue."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import simpy
 from simpy.core import StopSimulation
 from simpy.events import EventPriority
 
-_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has fired, as in SimPy
 _FIRST_OF_ALL = EventPriority(-1)
 
 
 def fire(event: simpy.Event, value: Any = None) -> None:
-    """Let an event happen now, and who waits for it go on at once: from a callback, where no process is at work.
+    """Fire an event now and run its callbacks at once; to be called from a callback, outside any process.
 
-    Where the simulation runs until it happens, who waits beside that goes on when it is run again, as in SimPy.
+    Where `env.run` runs until this event, the other callbacks come when it is run again, as in SimPy.
 
     >>> event = simpy.Environment().event()
     >>> fire(event, 3)

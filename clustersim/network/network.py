@@ -28,37 +28,38 @@ from clustersim.network.uncontended.shortcut import UncontendedShortcut
 from clustersim.topology import Topology, load_topology
 
 ENGINES = ("python", "numba")
-MOST_PYTHON_MESSAGES = 100_000  # that are played without loading a compiler
-_MESSAGES_PER_LEVEL = 3  # that share no link take the plain side as long as the level of a link
-_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
-_MESSAGES_PER_SENT = 4  # more than itself, for one that a process sends
-_UNCONTENDED = "collectives that met nobody else worked out step by step, not message by message"
-_LOCKSTEP = "steps of collectives in unison multiplied: those that only repeated the ones before were not played"
+MOST_PYTHON_MESSAGES = 100_000  # above it the Numba engine takes over
+_MESSAGES_PER_LEVEL = 3  # uncontended messages that take the Python engine as long as the level of a link
+_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which probably contend
+_MESSAGES_PER_SENT = 4  # the same, beside itself, for one that a process sends
+_UNCONTENDED = "uncontended collectives computed step by step, not message by message"
+_LOCKSTEP = "repeated steps of collectives in lockstep extrapolated, not simulated"
 
 
 class Network:
     """Messages over the links of a topology, in simulated time.
 
-    A message first waits for the latency of its route and `overhead_s`, then shares every link of the
-    route with whatever else is there. `efficiency` is the share of a link's rate that is payload. With
-    `adds`, a message that reduces also takes its time in the receiver's memory (`Topology.adders`), or
-    `add_s_per_byte` where given. Inside a host a message costs `host_overhead_s`, where given.
+    A message first waits for the latency of its route and `overhead_s`. Then it shares every link of the route
+    with all other messages there. `efficiency` is the share of a link's rate that is payload. With `adds`, a
+    message that reduces also takes time in the receiver's memory (`Topology.adders`), or `add_s_per_byte` where
+    given. Inside a host a message costs `host_overhead_s`, where given.
 
-    What happens inside the network needs no SimPy event: it is played ahead, up to the next event that
-    anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
-    a process, or between two calls of `env.run`. At one time, the network comes after all other events.
-    A collective that nobody else meets is worked out step by step instead of message by message (`uncontended`),
-    unless `exact`. Work of more than `numba_from_messages` (`MOST_PYTHON_MESSAGES` where not given) is played by
-    compiled kernels, which give the same times; `engine` ("plain" or "compiled") says who plays whatever the work.
-    Loading the kernels takes as long as very many messages on the plain side: a process that plays a thousand networks
-    gets that back with the first few, and so asks for a lower limit. What a link carries is summed in another order by
-    kernels, and so may differ in the last digit.
+    What happens inside the network needs no SimPy event. It is simulated ahead, up to the next event on the SimPy
+    clock or to a completion that a process waits for. So act on it from a process, or between two calls of
+    `env.run`. At one time, the network comes after all other events. An uncontended collective is computed step by
+    step instead of message by message (see `uncontended`), unless `exact`.
+
+    Work of more than `numba_from_messages` (`MOST_PYTHON_MESSAGES` where not given) moves from the Python engine to
+    the Numba engine, which gives the same times. `engine` ("python" or "numba") fixes the engine for any amount of
+    work. Loading Numba takes as long as very many messages on the Python engine. A process that simulates a thousand
+    networks gets that time back with the first few, and so asks for a lower limit. The Numba engine sums the bytes
+    of a link in another order, so they may differ in the last digit.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
-    What a node sends another of a different host has no more than `connection_bytes_per_s`, where given.
+    Messages from one node to another of a different host have at most `connection_bytes_per_s`, where given.
 
-    Processes that wait for messages, times and each other only may live on the `inner_clock`, which is an environment
-    as SimPy's is and costs less (see there).
+    Processes that wait only for messages, times and each other may run on the `inner_clock`. It is an environment
+    like SimPy's and costs less (see there).
     """
 
     def __init__(
@@ -96,16 +97,16 @@ class Network:
         self.overhead_s = overhead_s
         self.adds = adds
         self.inner_clock = InnerClock(self)
-        plain = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
-        self.engine: Engine = plain  # what plays this network: the plain side, or the compiled one for much work
+        python = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
+        self.engine: Engine = python  # the Python engine, or the Numba engine for much work
         self._may_compile = engine is None and sharing == "max-min"
         self._shortcut = None if exact else UncontendedShortcut(self._make_forecaster, eager_bytes > 0)
-        self._player = Player(env, plain, self.inner_clock, self._shortcut, self._choose_engine)
-        self.entering = self._player.entering  # collectives that ranks have entered since it was played
-        self._num_sent = 0  # messages that were sent by themselves
+        self._player = Player(env, python, self.inner_clock, self._shortcut, self._choose_engine)
+        self.entering = self._player.entering  # collectives that ranks have entered since the engine last ran
+        self._num_sent = 0  # messages sent one by one
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
         self._numba_from_messages = numba_from_messages
-        self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
+        self._rates: dict[int, float] = {}  # of links whose rate is not that of their sheet
         if engine == "numba":
             self._compile()
         if isinstance(env, Environment):
@@ -113,21 +114,20 @@ class Network:
 
     @property
     def clock(self) -> simpy.Environment:
-        """The clock of who acts now: the inner one for a process there, else SimPy's own."""
+        """The clock of the current caller: the inner one for a process there, else SimPy's own."""
         return self.inner_clock if self.inner_clock.is_playing else self.env
 
     @property
     def now_s(self) -> float:
-        """The time up to which the network has been played, which may be ahead of SimPy's."""
+        """The time up to which the network has been simulated, which may be ahead of SimPy's."""
         return self.engine.now_s
 
     @property
     def link_bytes(self) -> np.ndarray:
-        """[num_links] bytes that each link has carried by now, those of messages on their way included."""
+        """[num_links] bytes that each link has carried by now, including those of messages in flight."""
         self._player.before_looking()
-        carried: np.ndarray = self.engine.carried_bytes() + self.engine.moving_bytes(
-            max(float(self.env.now), self.now_s)
-        )
+        now_s = max(float(self.env.now), self.now_s)
+        carried: np.ndarray = self.engine.carried_bytes() + self.engine.moving_bytes(now_s)
         return carried
 
     @property
@@ -137,32 +137,30 @@ class Network:
 
     @property
     def is_unused(self) -> bool:
-        """Whether the plain side is as it began, links shared max-min fairly, and nobody is on SimPy's clock."""
+        """Whether nothing has happened on the Python engine, links are shared max-min, and SimPy's clock is empty."""
         engine = self.engine
-        if (
-            not (self._may_compile and isinstance(engine, PythonEngine))
-            or engine.collectives
-            or engine.loop.after_share
-        ):
+        if not (self._may_compile and isinstance(engine, PythonEngine)):
+            return False
+        if engine.collectives or engine.loop.after_share:
             return False
         return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not engine.is_stale
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
-        """Which shortcuts were taken, in words."""
+        """The shortcuts that were taken, in words."""
         is_uncontended = self._shortcut is not None and self._shortcut.num_taken > 0
         taken = {_UNCONTENDED: is_uncontended, _LOCKSTEP: self.engine.has_skipped}
         return tuple(words for words, is_taken in taken.items() if is_taken)
 
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire from now on: what is due now has happened, and links are shared."""
+        """Return the flows on the links from now on: what is due now has happened, and links are shared."""
         self._player.settle()
         return self.engine.flows()
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:
         """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change.
 
-        Who looks at every message has every message played: no shortcut is taken any more.
+        Every message is simulated from then on: no shortcut is taken.
         """
         self._player.take_no_shortcut()
         self.engine.watch(lambda now_s: look(now_s, self.engine.flows()))
@@ -201,8 +199,8 @@ class Network:
     ) -> simpy.Event:
         """Send many messages; return an event that fires when all have ended, with `TransferTimes` of arrays.
 
-        Each starts at its own simulated time, none of which is before now, or now where no times are given. What
-        is the same for all may be a single number. SimPy sees one event for all of them.
+        Each starts at its own simulated time, none before now; without times, all start now. A value that is the same
+        for all may be a single number. SimPy sees one event for all of them.
         """
         if len(src) != len(dst):
             raise InputError(f"every transfer has a source and a destination (got {len(src)} and {len(dst)})")
@@ -227,21 +225,21 @@ class Network:
         src: Sequence[Hashable],
         dst: Sequence[Hashable],
         num_lanes: int,
-        look: Callable[[Any, list[int]], None],
+        on_arrival: Callable[[Any, list[int]], None],
     ) -> CopyQueue:
-        """Return what carries messages between pairs of nodes again and again, and calls `look` as they arrive."""
+        """Return a queue of copies between pairs of nodes, which calls `on_arrival(what, pairs)` as they arrive."""
         node = self.topology.node
         sources, targets = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
-        return CopyQueue(self, sources, targets, num_lanes, look)
+        return CopyQueue(self, sources, targets, num_lanes, on_arrival)
 
     def note_sent(self, num_messages: int) -> None:
-        """Note that messages are sent by themselves."""
+        """Count messages that are sent one by one."""
         self._num_sent += num_messages
 
     def cancel(self, transfer: simpy.Event) -> None:
-        """Call off what `transfer` or `add` returned: its event fires now, with the bytes delivered by now.
+        """Cancel what `transfer` or `add` returned: its event fires now, with the bytes delivered by now.
 
-        The links count them as carried, and others get its share. One that has ended is left as it is.
+        The links count these bytes as carried, and other messages get its share. It changes nothing that has ended.
         """
         if not isinstance(transfer, Sent) or transfer.network is not self:
             raise InputError(f"only a transfer of this network can be cancelled (got {transfer})", got=str(transfer))
@@ -250,7 +248,7 @@ class Network:
         self.after_acting()
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
-        """Let a link, by its number, have another rate from now on, which may be 0: then nothing on it moves.
+        """Change the rate of a link, by its number, from now on. At 0 nothing on it moves.
 
         As on the link's sheet, `efficiency` is the share of that rate that is payload.
         """
@@ -279,7 +277,7 @@ class Network:
     def begin(self, schedule: Schedule, ranks: Sequence[Hashable], delay_s: np.ndarray | None = None) -> Collective:
         """Prepare a collective among nodes; each rank enters it when it is ready.
 
-        A node may hold several ranks, as the memory of one host holds several servers: they share its links, and a
+        A node may hold several ranks, as the memory of one host holds several servers. They share its links, and a
         message between two of them ends at once.
         """
         check_type("schedule", schedule, Schedule, 'a Schedule, such as ALL_REDUCE["ring"](4, 1e6)')
@@ -307,7 +305,7 @@ class Network:
         enter_s: Sequence[float] | np.ndarray | None = None,
         delay_s: np.ndarray | None = None,
     ) -> simpy.Event:
-        """Play a collective; return an event whose value has `end_s` [num_ranks].
+        """Simulate a collective; return an event whose value has `end_s` [num_ranks].
 
         Rank i is `ranks[i]`, enters at the simulated time `enter_s[i]` (now, where not given) and pauses
         `delay_s[i, step]` before each step.
@@ -325,7 +323,7 @@ class Network:
         return collective.finished
 
     def stuck(self) -> list[Stuck]:
-        """Return who waits on this network, if nothing can happen on it unless somebody acts; else nobody."""
+        """Return what waits on this network, if nothing can happen on it until a process acts; else an empty list."""
         return self.engine.stuck(self._link_name)
 
     def before_acting(self) -> None:
@@ -333,22 +331,22 @@ class Network:
         self._player.before_acting()
 
     def after_acting(self) -> None:
-        """OnProgress SimPy what follows at once, and when to look again."""
+        """Fire what is due at once in SimPy, and set the next alarm."""
         self._player.after_acting()
 
     def fire(self, event: simpy.Event, value: Any) -> None:
-        """Let an event happen at the network's time, on its clock."""
+        """Fire an event at the network's time, on the clock of that event."""
         if event.env is self.inner_clock:
             self.inner_clock.fire(event, value)
         else:
             self.engine.notifications.append((event, value))
 
     def before_waiting(self) -> None:
-        """Let somebody wait for a rank of a collective that has begun."""
+        """Prepare for a process that waits for a rank of a collective that has begun."""
         self._player.before_looking()
 
     def _choose_engine(self) -> None:
-        """Let the compiled side go on where there is or has been work for it."""
+        """Move to the Numba engine where there is or was enough work for it."""
         if not self._may_compile:
             return
         engine = self.engine
@@ -362,15 +360,13 @@ class Network:
 
     def _compile(self) -> None:
         from clustersim.network.numba_engine.engine import NumbaEngine
-        from clustersim.network.numba_engine.handover import hand_over  # loads a compiler
+        from clustersim.network.numba_engine.handover import hand_over  # loads numba
 
         self._may_compile = False
-        plain, engine = (
-            self.engine,
-            NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact),
-        )
-        assert isinstance(plain, PythonEngine)
-        hand_over(plain, engine)
+        python = self.engine
+        engine = NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
+        assert isinstance(python, PythonEngine)
+        hand_over(python, engine)
         self.engine = self._player.engine = engine
 
     def _make_forecaster(self) -> UncontendedForecaster:

@@ -10,8 +10,8 @@ import numpy as np
 LinkName = Callable[[int], str]
 
 _SAME_RATE = 1e-12  # relative
-SAME_INSTANT = 1e-13  # relative: what happens closer together than this is one instant
-NOT_ENTERED = "has not entered its collective, for which somebody waits"
+SAME_INSTANT = 1e-13  # relative: what is closer together than this is one instant
+NOT_ENTERED = "has not entered its collective, for which a process waits"
 
 
 def latest(now_s: float) -> float:
@@ -20,7 +20,7 @@ def latest(now_s: float) -> float:
 
 
 class Counts(NamedTuple):
-    """How much work has been done: instants played, flows started, shares solved and link levels computed in them."""
+    """Work done so far: instants simulated, flows started, shares solved and link levels computed in them."""
 
     instants: int
     flows: int
@@ -29,7 +29,7 @@ class Counts(NamedTuple):
 
 
 class FlowRate(NamedTuple):
-    """A flow as it is now: the numbers of its links, its weight and its rate. Links that only it has are negative."""
+    """A flow at this time: the numbers of its links, its weight and its rate. Links of this flow alone are negative."""
 
     links: tuple[int, ...]
     weight: float
@@ -37,9 +37,9 @@ class FlowRate(NamedTuple):
 
 
 class MessageInFlight(NamedTuple):
-    """A message of a collective: its step, its number there, when it leaves the wire or is added, and which of both.
+    """A message of a collective: its step, its number there, when it leaves the links or is added, and which of both.
 
-    It is held back if others on its links leave it less than the narrowest one has.
+    It is held back if others on its links leave it less than the rate of the narrowest one.
     """
 
     step: int
@@ -50,33 +50,33 @@ class MessageInFlight(NamedTuple):
 
 
 def is_held_back(bytes_per_s: float, narrowest_bytes_per_s: float) -> bool:
-    """Return whether a rate is less than a message would have alone."""
+    """Return whether a rate is less than that of an uncontended message."""
     return bytes_per_s < narrowest_bytes_per_s * (1 - _SAME_RATE)
 
 
 class EngineRanks(Protocol):
-    """The ranks of one collective, on the side that plays them."""
+    """The ranks of one collective, on the engine that simulates them."""
 
     def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its time on, or from now on where that is past."""
+        """Let ranks enter, each at its time, or now where that is past."""
 
     def step_of(self, rank: int) -> int:
-        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
+        """Return the step that a rank has reached: -1 before it enters, the number of steps when it is done."""
 
     def expect(self, rank: int, step: int) -> None:
-        """Tell the collective when a rank has come to a step."""
+        """Notify the collective when a rank has reached a step."""
 
     def steps_of(self, ranks: Sequence[int]) -> list[int]:
-        """Return the steps that ranks have come to [len(ranks)]."""
+        """Return the steps that ranks have reached [len(ranks)]."""
 
     def expect_each(self, ranks: Sequence[int], step: int) -> None:
-        """Tell the collective when each of some ranks has come to a step."""
+        """Notify the collective when each of some ranks has reached a step."""
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return of each rank [num_ranks] the step it has come to, when, and the one it sends and receives in or -1."""
+        """Return of each rank [num_ranks] the step it has reached, when, and the one it communicates in, or -1."""
 
     def in_flight(self) -> list[MessageInFlight]:
-        """Return the messages that have started and are not over."""
+        """Return the messages that have started and have not ended."""
 
 
 class Stuck(NamedTuple):
