@@ -1,4 +1,4 @@
-"""A collective as those see it who take part: ranks enter one by one, and are done."""
+"""A collective in progress: ranks enter one by one, and events fire when they have reached a step."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class CollectiveNetwork(Protocol):
 
 
 class _Group:
-    """Those of some ranks who are told together: `ranks` have come to the step at the time at which `event` fires."""
+    """Ranks with one event for all that reach a step at one time; the event's value are these ranks."""
 
     __slots__ = ("_look", "awaited", "event", "ranks", "step")
 
     def __init__(self, look: Callable[[list[int]], None], ranks: Sequence[int], step: int):
         self._look = look
         self.step = step
-        self.awaited = set(ranks)  # those who have not come
+        self.awaited = set(ranks)  # ranks that have not reached the step
         self.event: simpy.Event | None = None
         self.ranks: list[int] = []
 
@@ -84,12 +84,12 @@ class Collective:
         self.delay_s = delays
         self.finished: simpy.Event = network.env.event()
         self.num_entered = 0
-        self.entries: list[tuple[list[int], list[float]]] = []  # ranks that their engine has not heard of, and times
+        self.entries: list[tuple[list[int], list[float]]] = []  # (ranks, times) not passed to the engine yet
         self._entered: set[int] = set()
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._groups: list[_Group] = []
-        self._unexpected: list[_Group] = []  # those that the side has not heard of
-        self._to_expect: list[int] = []  # ranks whose end is waited for, which the side has not heard of
+        self._unexpected: list[_Group] = []  # those that the engine has not got yet
+        self._to_expect: list[int] = []  # ranks whose end is waited for, not passed to the engine yet
         self._network = network
         if schedule.num_ranks:
             self.ranks: EngineRanks = network.engine.begin(self)
@@ -97,7 +97,7 @@ class Collective:
             network.engine.notifications.append((self.finished, PlayTimes(np.empty(0))))
 
     def enter(self, *ranks: int) -> None:
-        """Let ranks take part from now on."""
+        """Let ranks enter now."""
         self._network.before_acting()
         now_s = self._network.engine.now_s
         if len(ranks) == 1:
@@ -107,17 +107,17 @@ class Collective:
         self._network.after_acting()
 
     def enter_each(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its own time on, none of which is before now."""
+        """Let ranks enter, each at its own time, none before now."""
         self._network.before_acting()
         self._note_entries(ranks, times_s)
         self._network.after_acting()
 
     def enter_at(self, times_s: Sequence[float]) -> None:
-        """Let every rank take part from its own time on [num_ranks], none of which is before now."""
+        """Let every rank enter at its own time [num_ranks], none before now."""
         self._note_entries(range(self.schedule.num_ranks), times_s)
 
     def flush(self) -> None:
-        """Let the side that plays them know of ranks that have entered here, and of those who are waited for."""
+        """Pass to the engine which ranks have entered, and which ranks are waited for."""
         groups, self._unexpected = self._unexpected, []
         for group in groups:
             self._expect(group)
@@ -127,7 +127,7 @@ class Collective:
         entries, self.entries = self.entries, []
         if len(entries) == 1:
             self.ranks.enter(*entries[0])
-        elif entries:  # all at once, in the order in which they came
+        elif entries:  # all at once, in their order
             together = [[*chain.from_iterable(column)] for column in zip(*entries, strict=True)]
             self.ranks.enter(*together)
 
@@ -164,7 +164,7 @@ class Collective:
     def watch(self, ranks: Sequence[int], step: int, look: Callable[[list[int]], None]) -> None:
         """Call `look(ranks)` on the clock as these ranks finish every step before `step`, once for those of one time.
 
-        That is what waiting for each by `reached` comes to, in fewer events.
+        The effect is that of `reached` for each rank, with fewer events.
         """
         self._network.before_waiting()
         group = _Group(look, ranks, step)
@@ -174,7 +174,7 @@ class Collective:
         self._network.after_acting()
 
     def _check(self, rank: int, step: int) -> None:
-        """Refuse ranks and steps that there are not."""
+        """Refuse ranks and steps that do not exist."""
         schedule = self.schedule
         if not 0 <= rank < schedule.num_ranks or not 0 <= step <= schedule.num_steps:
             raise InputError(
@@ -184,7 +184,7 @@ class Collective:
             )
 
     def awaited(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ranks and the steps that somebody waits for [num_awaited]."""
+        """Return the ranks and the steps that are waited for [num_awaited]."""
         pairs = [(rank, step) for rank, entries in self._waiting.items() for step, _ in entries]
         own = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         ranks, steps = [own[:, 0]], [own[:, 1]]
@@ -194,13 +194,13 @@ class Collective:
         return np.concatenate(ranks), np.concatenate(steps)
 
     def awaited_outside(self) -> list[int]:
-        """Return the ranks that have not entered, for whose part or whole somebody waits who is no rank here."""
+        """Return the ranks that have not entered, and whose events something outside the collective waits for."""
         awaits_all = bool(self.finished.callbacks) and not self._entered
         outside = (rank for rank in range(self.schedule.num_ranks) if rank not in self._entered)
         return [rank for rank in outside if awaits_all or rank in self._waiting]
 
     def notify(self, rank: int, step: int) -> None:
-        """Let those know who wait for a rank to have come to a step."""
+        """Fire the events that wait for this rank, which has reached a step."""
         later: list[int] = []  # steps that are still waited for
         for group in self._groups:
             if rank not in group.awaited:
@@ -220,12 +220,12 @@ class Collective:
             self.ranks.expect(rank, min(later))
 
     def notify_each(self, ranks: list[int], steps: list[int]) -> None:
-        """Let those know who wait for ranks to have come to their steps, at one time."""
+        """Fire the events that wait for ranks, which have reached their steps at one time."""
         if self._waiting:
             for rank, step in zip(ranks, steps, strict=True):
                 self.notify(rank, step)
             return
-        later: dict[int, int] = {}  # the next step at which somebody still waits for a rank
+        later: dict[int, int] = {}  # the next step at which each rank is still waited for
         for group in self._groups:
             awaited, due = group.awaited, group.step
             there = [rank for rank, step in zip(ranks, steps, strict=True) if due <= step and rank in awaited]
@@ -237,7 +237,7 @@ class Collective:
             self.ranks.expect_each([rank for rank, step in later.items() if step == due], due)
 
     def notify_forecast(self, ranks: np.ndarray, steps: np.ndarray) -> None:
-        """Let those know who wait for ranks to have come to their steps, at one time and without the side's help."""
+        """Fire the events that wait for ranks, which have reached their steps at one time, without the engine."""
         pairs = [*zip(ranks.tolist(), steps.tolist(), strict=True)]
         for group in self._groups:
             there = [rank for rank, step in pairs if step >= group.step and rank in group.awaited]
@@ -249,17 +249,17 @@ class Collective:
                     self.notify(rank, step)
 
     def withdraw(self) -> None:
-        """Take back what the side has not heard of, since all has been worked out without it."""
+        """Take back what the engine has not got yet, since all has been computed without it."""
         self.entries, self._unexpected, self._to_expect = [], [], []
         self._network.entering.pop(self, None)
 
     def over(self, end_s: np.ndarray) -> None:
-        """Let those know who wait for all ranks, which have ended at their times [num_ranks]."""
+        """Fire `finished`: all ranks have ended at their times [num_ranks]."""
         del self._network.engine.collectives[self]
         self._network.engine.notifications.append((self.finished, PlayTimes(end_s)))
 
     def _notify_group(self, group: _Group, ranks: list[int]) -> None:
-        """Let somebody know who is told together of the ranks that come at one time."""
+        """Fire the event of a group for ranks that reach its step at one time."""
         group.awaited.difference_update(ranks)
         if group.event is None or group.event.triggered:
             group.event, group.ranks = self._network.env.event(), []
@@ -268,7 +268,7 @@ class Collective:
         group.ranks += ranks
 
     def _expect(self, group: _Group) -> None:
-        """Let the side tell of the ranks that a group waits for; those that are there are told now."""
+        """Let the engine report the ranks that a group waits for; for those that are there already, fire now."""
         awaited = sorted(group.awaited)
         there = [rank for rank, step in zip(awaited, self.ranks.steps_of(awaited), strict=True) if step >= group.step]
         if there:
@@ -277,7 +277,7 @@ class Collective:
             self.ranks.expect_each(sorted(group.awaited), group.step)
 
     def _note_entry(self, rank: int, time_s: float) -> None:
-        """Note that one rank enters: as `_note_entries` does, with less to look through."""
+        """Note that one rank enters: as `_note_entries` does, with fewer checks."""
         self._check(rank, 0)
         if rank in self._entered:
             raise InputError(f"rank {rank} has entered this collective before", got=str(rank))

@@ -1,4 +1,4 @@
-"""Conveyors: messages between the same nodes again and again, of which nobody waits for each by itself."""
+"""Queues of copies: messages between the same nodes again and again, without an event for each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CopyNetwork(Protocol):
 
 
 class QueuedCopy(NamedTuple):
-    """What a conveyor carries: between which pair, its size, the earliest time to set off, and what it is."""
+    """A copy: over which pair, its bytes, the earliest time to start, and a key."""
 
     pair: int
     num_bytes: float
@@ -44,10 +44,10 @@ class QueuedCopy(NamedTuple):
 
 
 class CopyQueue:
-    """Messages between pairs of nodes [num_pairs], on lanes that each carry one after another, as they came.
+    """Messages between pairs of nodes [num_pairs], on lanes that each carry one after another, in their order.
 
-    The pairs p, p + `num_lanes`, p + 2 `num_lanes` ... share a lane. `look(what, pairs)` is called on SimPy's clock as
-    something arrives over the pairs that it was sent over, once for those of one time.
+    The pairs p, p + `num_lanes`, p + 2 `num_lanes` ... share a lane. `on_arrival(what, pairs)` is called on SimPy's
+    clock with the pairs on which a copy with the key `what` arrives, once for those of one time.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class CopyQueue:
         self.src, self.dst = src, dst
         self._network, self._on_arrival = network, on_arrival
         self._lanes: list[deque[QueuedCopy]] = [deque() for _ in range(num_lanes)]
-        self._event: simpy.Event | None = None  # of those who arrive at this time
+        self._event: simpy.Event | None = None  # of the arrivals at this time
         self._arrived: list[int] = []
 
     def send(self, pairs: Sequence[int], num_bytes: float, start_s: Sequence[float], what: Hashable) -> None:
-        """Send a message of so many bytes over each of some pairs, once its time is there and those before it are."""
+        """Send a message over each of some pairs, at its time or after those before it on its lane."""
         free = []
         for pair, time_s in zip(pairs, start_s, strict=True):
             lane = self._lanes[pair % len(self._lanes)]
@@ -88,7 +88,7 @@ class CopyQueue:
         self._arrived += pairs
 
     def _on_arrivals(self, event: simpy.Event) -> None:
-        """Let what is next on their lanes set off behind messages that have arrived, and tell of these."""
+        """Start the next copies on the lanes of those that have arrived, and call back with these."""
         assert isinstance(event.value, list)
         arrived: dict[Hashable, list[int]] = {}
         following = []

@@ -39,7 +39,7 @@ class Engine(Protocol):
         """Return when the next thing happens, or infinity; never before now."""
 
     def play(self, now_s: float, until_s: float) -> None:
-        """Simulate what is due now, and a limited part of what follows, to the next notification or to before `until_s`."""
+        """Simulate what is due now and a limited part of what follows, to the next notification or before `until_s`."""
 
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None: ...
     def add(self, sent: Sent, node: int) -> None: ...

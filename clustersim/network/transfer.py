@@ -14,7 +14,7 @@ Of = TypeVar("Of", float, np.ndarray)
 
 
 class TransferTimes(NamedTuple, Generic[Of]):
-    """When a transfer was to start, when its last byte arrived or it was called off, and the bytes delivered by then.
+    """When a transfer started, when its last byte arrived or it was cancelled, and the bytes delivered by then.
 
     Of many transfers, each is an array [num_transfers].
     """
@@ -45,9 +45,9 @@ class TransferNetwork(Protocol):
 
 
 class Sent(simpy.Event):
-    """A message on its way. It fires with `TransferTimes` when that has ended.
+    """A message in flight. It fires with `TransferTimes` when that has ended.
 
-    `carrier` is what the side that plays it knows it by, and None when it has ended.
+    `carrier` identifies it in the engine, and is None when it has ended.
     """
 
     def __init__(self, network: TransferNetwork, num_bytes: float, weight: float):
@@ -59,11 +59,11 @@ class Sent(simpy.Event):
         self.carrier: Any = None
 
     def ended(self, flow: Flow | None = None) -> None:
-        """Tell whoever waits that all has arrived."""
+        """Fire, with all bytes delivered."""
         self._fire(self.num_bytes)
 
     def cancel(self) -> None:
-        """Take the message off its way, if it has not ended, and tell whoever waits how much has arrived."""
+        """Cancel the message, if it has not ended, and fire with the bytes delivered by now."""
         if self.carrier is not None:
             self._fire(self.num_bytes * self.network.engine.cancel(self))
 
@@ -74,7 +74,7 @@ class Sent(simpy.Event):
 
 
 class SentTogether(simpy.Event):
-    """Many messages [num_messages], each with a start of its own. It fires with `TransferTimes` when all have ended."""
+    """Many messages [num_messages], each with its own start. It fires with `TransferTimes` when all have ended."""
 
     def __init__(self, network: TransferNetwork, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
         super().__init__(network.clock)
@@ -95,18 +95,18 @@ class SentTogether(simpy.Event):
             self.over()
 
     def over(self) -> None:
-        """Tell whoever waits that all have arrived."""
+        """Fire: all have arrived."""
         self.network.fire(self, TransferTimes(self.start_s, self.end_s, self.num_bytes))
 
 
 def check_message(num_bytes: float, weight: float, cap_bytes_per_s: float | None = None) -> None:
-    """Refuse what no message can have."""
+    """Refuse values that no message can have."""
     try:
         is_right = 0 <= num_bytes < INFINITE and 0 < weight < INFINITE
         if is_right and (cap_bytes_per_s is None or 0 < cap_bytes_per_s < INFINITE):
-            return  # at once, as nearly always: there may be millions of messages
+            return  # the usual case at once: there may be millions of messages
     except (TypeError, ValueError):
-        pass  # told below
+        pass  # refused below
     check_number("num_bytes", num_bytes, least=0)
     check_number("weight", weight, above=0)
     if cap_bytes_per_s is not None:

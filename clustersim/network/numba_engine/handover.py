@@ -63,9 +63,9 @@ def _take_ranks(engine: NumbaEngine, collective: Collective, plain: PythonRanks)
 
 def _take_pauses(engine: NumbaEngine, plain: PythonEngine, ranks_of: dict[PythonRanks, NumbaRanks]) -> None:
     pauses = [
-        (ranks_of[who], rank, time_s)
-        for time_s, (who, rank) in plain.loop.pauses.items()
-        if isinstance(who, PythonRanks)
+        (ranks_of[pausing], rank, time_s)
+        for time_s, (pausing, rank) in plain.loop.pauses.items()
+        if isinstance(pausing, PythonRanks)
     ]
     if pauses:
         groups, numbers, times_s = (
@@ -81,9 +81,9 @@ def _take_flows(
     flows = list(dict.fromkeys([*due, *plain.on_links()]))
     bulks: dict[SentTogether, int] = {}
     paths: dict[Path, int] = {}
-    for (node, who), path in plain.paths.in_memory().items():
+    for (node, adder), path in plain.paths.in_memory().items():
         if path.links:  # whoever adds there again has the same core
-            paths[path] = engine.kernels.path_tables.adding(node, who)
+            paths[path] = engine.kernels.path_tables.adding(node, adder)
             own = engine.kernels.path_tables.links_of(paths[path]).tolist()
             links.update({link: [row] for link, row in zip(path.links, own, strict=True) if link not in links})
 

@@ -1,4 +1,4 @@
-"""The plain side of a network: Python objects, which are ready at once and do for small work."""
+"""The network engine on Python objects: ready at once, and fast enough for small work."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from clustersim.network.python_engine.stuck import find_stuck
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 
-_MOST_INSTANTS = 1000  # at a time, after which somebody may think about going on otherwise
+_MOST_INSTANTS = 1000  # in one call, after which the network may move to the other engine
 
 
 class PythonEngine:
-    """Plays messages and collectives on the engine of Python objects."""
+    """Simulates messages and collectives on Python objects."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, sharing: str, inner: InnerClock):
         self.loop = InstantLoop(SHARING[sharing](), inner)
         self.paths = Paths(topology, costs)
         self.collectives: dict[Collective, EngineRanks] = {}
         self._plans = Plans(self.paths, costs.eager_bytes)
-        self.settled_bytes = np.zeros(len(topology.links))  # carried in collectives that were not played
+        self.settled_bytes = np.zeros(len(topology.links))  # carried in collectives that were not simulated message by message
         self._adds = adds
 
     @property
@@ -58,17 +58,17 @@ class PythonEngine:
 
     @property
     def has_skipped(self) -> bool:
-        """Whether what went on as before has not been played again: all is."""
+        """Whether repeated steps were extrapolated instead of simulated: never."""
         return False
 
     @property
     def num_flows(self) -> int:
-        """Messages on their way, those included that have yet to start."""
+        """Messages in flight, including those that have yet to start."""
         return sum(1 for _ in self.loop.in_flight())
 
     @property
     def is_stale(self) -> bool:
-        """Whether links are still to be shared, since somebody has acted."""
+        """Whether links have to be shared, since a process has acted."""
         return self.loop.is_stale
 
     def next_s(self) -> float:
@@ -76,7 +76,7 @@ class PythonEngine:
         return self.loop.next_s()
 
     def play(self, now_s: float, until_s: float) -> None:
-        """Play what is due now, and on up to something to tell, but not to `until_s`."""
+        """Simulate what is due now, and on to the next notification, but not to `until_s`."""
         loop = self.loop
         if loop.next_s() <= latest(now_s):
             loop.play_instant(max(now_s, loop.now_s))
@@ -86,7 +86,7 @@ class PythonEngine:
             loop.play_instant(time_s)
 
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None:
-        """Send a message between nodes, over a link of its own where it has a cap."""
+        """Send a message between nodes, over a private link where it has a cap."""
         paths = self.paths
         path = paths.between(src, dst) if cap_bytes_per_s is None else paths.capped(src, dst, cap_bytes_per_s)
         self._post(sent, path, 1.0)
@@ -111,13 +111,13 @@ class PythonEngine:
             self.loop.post(Flow(path, size, 1.0, queue, pair), max(time_s, self.loop.now_s))
 
     def cancel(self, sent: Sent) -> float:
-        """Take a message off its way; return the share of it that has been moved."""
+        """Take a message out; return the share of its bytes that it has moved."""
         flow = sent.carrier
         moved_bytes = self.loop.cancel(flow, sent.start_s + flow.path.latency_s)
         return moved_bytes / flow.num_bytes if moved_bytes else 0.0
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
-        """Let a link have another payload rate from now on."""
+        """Change the payload rate of a link from now on."""
         self.loop.set_rate(self.paths.link(link), link, bytes_per_s)
 
     def begin(self, collective: Collective) -> PythonRanks:
@@ -127,7 +127,7 @@ class PythonEngine:
         return ranks
 
     def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
-        """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
+        """Take an uncontended collective to its end, its ranks at their times [num_ranks]."""
         self.loop.clear()
         self.settled_bytes[links] += carried_bytes
         self.ranks()[collective].finish(end_s)
@@ -135,13 +135,13 @@ class PythonEngine:
     def skip(
         self, collective: Collective, step: int, reached_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray
     ) -> None:
-        """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
+        """Take an uncontended collective to a step, which each rank reaches at its time [num_ranks]."""
         self.loop.clear()
         self.settled_bytes[links] += carried_bytes
         self.ranks()[collective].skip(step, reached_s)
 
     def carried_bytes(self) -> np.ndarray:
-        """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
+        """Return the bytes that the links of the topology have carried [num_links], in messages that have left them."""
         carried = self.settled_bytes.copy()
         for number, link in self.paths.links.items():
             carried[number] += link.carried_bytes
@@ -155,14 +155,14 @@ class PythonEngine:
         return moving
 
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire."""
+        """Return the flows that are on the links."""
         return [
             FlowRate(tuple(n for link in flow.path.links for n in link.rates), flow.weight, flow.bytes_per_s)
             for flow in self.on_links()
         ]
 
     def on_links(self) -> dict[Flow, None]:
-        """Return the flows on the links of the topology, then those on links that only they have."""
+        """Return the flows on the links of the topology, then those on private links only."""
         on_shared = (flow for link in self.paths.links.values() for flow in link.flows)
         return dict.fromkeys([*on_shared, *self.loop.moving()])
 
@@ -171,13 +171,13 @@ class PythonEngine:
         self.loop.after_share.append(look)
 
     def stuck(self, link_name: LinkName) -> list[Stuck]:
-        """Return who waits, if nothing can happen any more."""
+        """Return what waits, if nothing can happen any more."""
         if self.loop.notifications or self.loop.next_s() < INFINITE:
             return []
         return find_stuck(self.ranks(), self.on_links(), link_name)
 
     def ranks(self) -> dict[Collective, PythonRanks]:
-        """Return the ranks of the collectives in progress, which are all plain here."""
+        """Return the ranks of the collectives in progress."""
         return {known: ranks for known, ranks in self.collectives.items() if isinstance(ranks, PythonRanks)}
 
     def _post(self, sent: Sent, path: Path, moved_per_byte: float) -> None:

@@ -1,4 +1,4 @@
-"""What waits on a network on which nothing can happen any more, given the objects of the Python engine."""
+"""What waits on a network that is stuck, given the objects of the Python engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.network.python_engine.ranks import PythonRanks
 def find_stuck(
     collectives: Mapping[Collective, PythonRanks], flows: Iterable[Flow], link_name: LinkName
 ) -> list[Stuck]:
-    """Return who waits, given the collectives in progress and the flows on the wire, none of which moves."""
+    """Return what waits, given the collectives in progress and the flows on the links, none of which moves."""
     stalled: dict[PythonRanks, list[Flow]] = {ranks: [] for ranks in collectives.values()}
     found = []
     for flow in flows:
@@ -49,7 +49,7 @@ def _behind_messages(ranks: PythonRanks, flows: Iterable[Flow], link_name: LinkN
 
 
 def _behind_ranks(ranks: PythonRanks) -> Iterator[Stuck]:
-    """Yield the ranks that wait for others to come to their step."""
+    """Yield the ranks that wait for others to reach their step."""
     for rank, number in enumerate(ranks.at_steps):
         if number >= 0:
             for other in dict.fromkeys(ranks.steps[number].missing(rank)):
