@@ -33,7 +33,7 @@ class PythonEngine:
         self.paths = Paths(topology, costs)
         self.collectives: dict[Collective, EngineRanks] = {}
         self._plans = Plans(self.paths, costs.eager_bytes)
-        self.settled_bytes = np.zeros(len(topology.links))  # carried in collectives that were not simulated message by message
+        self.settled_bytes = np.zeros(len(topology.links))  # in collectives without simulated messages
         self._adds = adds
 
     @property

@@ -60,7 +60,7 @@ class EventQueue(Generic[Item]):
 
 
 class FlowEndings:
-    """When each flow ends at its present rate. A new rate makes a new entry; outdated entries are skipped on reading."""
+    """When each flow ends at its present rate. A new rate makes a new entry; outdated ones are skipped on reading."""
 
     __slots__ = ("_flows", "_num_entries", "_num_flows", "times")
 

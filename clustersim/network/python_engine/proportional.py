@@ -228,7 +228,7 @@ class _Problem:
         return np.bincount(self._flow, self._part * price[self._link], len(self._weight))
 
     def _affordable(self, price: np.ndarray) -> np.ndarray:
-        """Return prices at which no flow wants more than its uncontended rate; its narrowest link gets the difference."""
+        """Return prices at which no flow wants more than its uncontended rate; its narrowest link gets the rest."""
         lacking = np.maximum(self._weight - self._paid(price), 0.0)
         return price + np.bincount(self._narrowest, lacking, self._num_links)
 

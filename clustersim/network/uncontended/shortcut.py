@@ -1,9 +1,9 @@
-"""The shortcut of a collective that is alone on the network: its ranks' times are worked out, not played.
+"""The shortcut of a collective that is alone on the network: its ranks' times are computed, not simulated.
 
-Others may have been prepared meanwhile, as long as no rank has entered them.
+Other collectives may have been prepared, as long as no rank has entered them.
 
-The engine stands still meanwhile. Should somebody act, it plays from where it stands up to then, and goes on from
-there. So the shortcut changes nothing but the time that it takes to know.
+The engine stands still meanwhile. If a process acts, the engine simulates from there to that time and goes on. So the
+shortcut changes only how long a simulation takes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from clustersim.network.uncontended.forecast import (
     UncontendedTimes,
 )
 
-_FEWEST_MESSAGES = 32  # that are worth it
-_MOST_REFUSED = 2  # times that a schedule is tried whose messages hold each other back
-_FEWEST_TO_SKIP = 1 << 12  # messages between where a collective stood and where somebody acts
-_MOST_PASSED = 64  # chances in a row that are passed after failures
+_FEWEST_MESSAGES = 32  # below which it saves no time
+_MOST_REFUSED = 2  # attempts for a schedule whose messages hold each other back
+_FEWEST_TO_SKIP = 1 << 12  # messages between the positions of a collective and the time at which a process acts
+_MOST_PASSED = 64  # opportunities in a row that are passed after failures
 
 
 class _Awaited(NamedTuple):
-    """The ranks that somebody waits for, the steps they are to come to, and when they do, in columns [num_awaited]."""
+    """The ranks that are waited for, the steps they are to reach, and when they do, in columns [num_awaited]."""
 
     time_s: np.ndarray
     ranks: np.ndarray
@@ -44,21 +44,21 @@ _NOTHING_AWAITED = _Awaited(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0
 
 
 class UncontendedShortcut:
-    """Works out collectives that are alone, where that seems worth it: after failures, ever fewer of them."""
+    """Computes collectives that are alone, where that seems worth it: after failures, less and less often."""
 
     def __init__(self, make: Callable[[], UncontendedForecaster], is_eager: bool):
-        """Where messages may be eager, how a collective stands is known only before any has begun."""
-        self.next_s = INFINITE  # when the next rank that is waited for comes to its step
-        self.num_taken = 0  # collectives worked out to their end
+        """With eager messages, the positions of a collective are known only before any of them has begun."""
+        self.next_s = INFINITE  # when the next awaited rank reaches its step
+        self.num_taken = 0  # collectives computed to their end
         self._make = make
         self._is_eager = is_eager
         self._forecaster: UncontendedForecaster | None = None
         self._collective: Collective | None = None
         self._times: UncontendedTimes | None = None
         self._positions = RankPositions.entering(np.empty(0))
-        self._awaited = _NOTHING_AWAITED  # who is yet to be told of, in order of time
-        self._has_changed = True  # somebody has acted since it was tried
-        self._num_failed = self._num_to_pass = 0  # of those that somebody interrupted
+        self._awaited = _NOTHING_AWAITED  # not yet notified, in order of time
+        self._has_changed = True  # a process has acted since it was tried
+        self._num_failed = self._num_to_pass = 0  # of those that a process interrupted
         self._num_refused: WeakKeyDictionary[Schedule, int] = WeakKeyDictionary()
 
     @property
@@ -66,12 +66,12 @@ class UncontendedShortcut:
         return self._times is not None
 
     def forget(self) -> None:
-        """Work out anew what is known of links, whose rates have changed."""
+        """Drop what is known of links, whose rates have changed."""
         self._forecaster = None
         self._num_refused.clear()
 
     def take(self, engine: Engine) -> bool:
-        """Work out the only collective that anybody is in, if all of it is known and nothing else moves."""
+        """Compute the only collective with ranks in it, if all of it is known and nothing else moves."""
         if not self._has_changed:
             return False
         self._has_changed = False
@@ -82,7 +82,7 @@ class UncontendedShortcut:
         ranks, schedule = engine.collectives[collective], collective.schedule
         if collective.num_entered < schedule.num_ranks or schedule.num_transfers() < _FEWEST_MESSAGES:
             return False
-        if schedule.spells is not None:  # so many steps that differ take as long to lay out as to play
+        if schedule.spells is not None:  # the outline of so many different steps takes as long as their simulation
             return False
         if self._num_refused.get(schedule, 0) == _MOST_REFUSED:
             return False
@@ -107,7 +107,7 @@ class UncontendedShortcut:
         return True
 
     def fire(self, engine: Engine, now_s: float) -> None:
-        """Let those know who wait for what has been reached by now; at the end, take the side there."""
+        """Notify those waiting for what has been reached by now; at the end, take the engine there."""
         collective, times, awaited = self._collective, self._times, self._awaited
         assert collective is not None
         assert times is not None
@@ -126,9 +126,9 @@ class UncontendedShortcut:
             engine.settle(collective, times.end_s, times.links, times.carried_bytes)
 
     def leave(self, engine: Engine, now_s: float) -> bool:
-        """Give the shortcut up, since somebody acts; return whether it was taken, so that the side has to catch up.
+        """Give the shortcut up, since a process acts; return whether it was taken, so that the engine has to catch up.
 
-        Where that is much, the side is taken to the last step before now that all ranks have come to.
+        Where that is much, the engine is taken to the last step before now that all ranks have reached.
         """
         self._has_changed = True
         if self._times is None:
@@ -139,7 +139,7 @@ class UncontendedShortcut:
         return True
 
     def _skip(self, engine: Engine, now_s: float) -> bool:
-        """Take the side ahead to where little has to be played until now; return whether that was worth it."""
+        """Take the engine to the last step that all ranks reached before now; return whether that saves time."""
         collective, times, forecaster, positions = self._collective, self._times, self._forecaster, self._positions
         assert collective is not None
         assert times is not None
@@ -164,7 +164,7 @@ class UncontendedShortcut:
         self.next_s = INFINITE
 
     def _fail(self) -> None:
-        """Pass the next chances: twice as many as after the failure before."""
+        """Pass the next opportunities: twice as many as after the failure before."""
         self._num_to_pass = min(2**self._num_failed - 1, _MOST_PASSED)
         self._num_failed += 1
 
@@ -178,7 +178,7 @@ def has_begun(ranks: EngineRanks) -> bool:
 def positions_of(collective: Collective, ranks: EngineRanks, num_flows: int) -> RankPositions | None:
     """Return where the ranks of a collective are.
 
-    None, where anything else than their messages is on its way, or these hold each other back at this time.
+    None, where anything else than their messages is in flight, or these hold each other back at this time.
     """
     in_flight = ranks.in_flight()
     if len(in_flight) != num_flows or any(row.is_held_back for row in in_flight):
