@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +15,9 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
 from clustersim.network.flow import INFINITE
 from clustersim.network.progress import EngineRanks
+
+
+_STEP = itemgetter(0)  # of an event that waits for a rank
 
 
 class PlayTimes(NamedTuple):
@@ -210,7 +214,7 @@ class Collective:
             else:
                 later.append(group.step)
         waiting = self._waiting.pop(rank, ())
-        for due, event in waiting:
+        for due, event in waiting if len(waiting) < 2 else sorted(waiting, key=_STEP):
             if due <= step:
                 self._network.engine.notifications.append((event, None))
             else:
