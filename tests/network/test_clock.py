@@ -93,7 +93,7 @@ def test_acting_behind_the_networks_back_is_refused():
     network = network_on(star(2))
     network.transfer(0, 1, 1e6)
     network.env.step()  # the network has looked ahead to the end of the transfer
-    with pytest.raises(InputError, match=r"played ahead to 0\.001.* act from a process"):
+    with pytest.raises(InputError, match=r"simulated up to 0\.001.* act from a process"):
         network.transfer(1, 0, 1e6)
 
 

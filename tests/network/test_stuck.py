@@ -22,7 +22,7 @@ def test_a_rank_that_never_enters_is_named_by_those_who_wait_for_it():
     with pytest.raises(SimulationError) as error:
         network.env.run(ring.finished)
     lines = str(error.value).splitlines()
-    assert lines[0] == "at 0.0003353333333333333 s nothing can happen any more, but somebody waits:"
+    assert lines[0] == "at 0.0003353333333333333 s the simulation is stuck, and these wait for ever:"
     assert [line.strip() for line in lines[1:]] == [
         "rank 0 at step 0 waits for rank 2, which has not entered",
         "rank 1 at step 0 waits for rank 2, which has not entered",
@@ -84,7 +84,7 @@ def test_a_transfer_that_stands_still_is_told():
 def test_waiting_for_a_rank_that_has_not_entered_is_told():
     network = make_network(star(2))
     collective = network.begin(ALL_REDUCE["ring"](2, 1e6), range(2))
-    with pytest.raises(SimulationError, match="rank 1 has not entered its collective, for which somebody waits"):
+    with pytest.raises(SimulationError, match="rank 1 has not entered its collective, for which a process waits"):
         network.env.run(collective.done(1))
     for rank in (0, 1):
         with pytest.raises(SimulationError, match=f"rank {rank} has not entered"):

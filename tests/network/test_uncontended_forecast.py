@@ -336,7 +336,7 @@ def test_steps_whose_messages_differ_or_miss_a_rank_are_no_ring():
 def ring_step(columns: Step, costs: Costs | None = None) -> UncontendedStep:
     cluster, costs = load_topology({"kind": "star", "num_hosts": 7, "gpu": "k80", "link": "1 GB/s"}), costs or Costs()
     maker = UncontendedSteps(cluster, costs, True, payload_rates(cluster, costs))
-    return maker.step(columns, cluster.gpus, maker.ways(columns, cluster.gpus, relayed_s=None))
+    return maker.step(columns, cluster.gpus, maker.message_routes(columns, cluster.gpus, relayed_s=None))
 
 
 def test_networks_over_one_topology_share_what_is_known_of_a_schedule(monkeypatch):

@@ -1,4 +1,4 @@
-"""The compiled side of a network: messages and collectives that the compiled engine plays."""
+"""The network engine on compiled kernels: it connects their tables to events and collectives."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from clustersim.network.progress import (
 from clustersim.network.transfer import Sent, SentTogether
 from clustersim.topology import Topology
 
-_GROUP = itemgetter(0)  # of what is told
+_GROUP = itemgetter(0)  # of a notification
 _IN_FLIGHT = ("step", "message", "path", "num_bytes", "bytes_per_s", "stage")
-"""What is looked at of a message on its way."""
+"""The columns of a message in flight that are read."""
 
 
 class NumbaEngine:
-    """Plays messages and collectives on the compiled kernels."""
+    """Simulates messages and collectives in compiled kernels."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, inner: InnerClock, skips: bool):
-        """With `skips`, what goes on as before is not played again (see `unison`)."""
+        """With `skips`, repeated steps of collectives are extrapolated (see `lockstep`)."""
         self.inner = inner
         self.kernels = KernelState(topology, costs, adds, skips)
         self.notifications: list[tuple[simpy.Event, Any]] = []
@@ -50,14 +50,14 @@ class NumbaEngine:
         self.ranks: dict[Collective, NumbaRanks] = {}  # of those in progress
         self.listeners: dict[int, Callable[[list[int]], None]] = {}  # of each group in progress
         self.eager_bytes = costs.eager_bytes or -1.0  # the largest message that is eager
-        self._copy_queues: dict[CopyQueue, int] = {}  # the group of each that has sent anything
+        self._copy_queues: dict[CopyQueue, int] = {}  # the group of each queue that has sent anything
         self._num_links = len(topology.links)
         self._looks: list[Callable[[float], None]] = []
-        self._has_acted = False  # links have been shared for somebody who acted, and nobody has looked
+        self._has_acted = False  # links have been shared for a process that acted, and no callback has seen it
         self._counts_before = Counts(0, 0, 0, 0)
 
     def begin_with(self, counts: Counts, looks: list[Callable[[float], None]]) -> None:
-        """Go on counting, and let those look who look."""
+        """Go on from counts, and call back `looks` after every share."""
         self._counts_before = counts
         self._looks = looks
 
@@ -73,12 +73,12 @@ class NumbaEngine:
 
     @property
     def num_flows(self) -> int:
-        """Messages on their way, those included that have yet to start."""
+        """Messages in flight, including those that have yet to start."""
         return self.kernels.num_flows
 
     @property
     def is_stale(self) -> bool:
-        """Whether links are still to be shared: here, they are whenever somebody acts."""
+        """Whether links have to be shared: never here, since they are shared whenever a process acts."""
         return False
 
     def next_s(self) -> float:
@@ -89,17 +89,17 @@ class NumbaEngine:
         return time_s if time_s > self.now_s else self.now_s
 
     def play(self, now_s: float, until_s: float) -> None:
-        """Play what is due now, and on up to something to tell, but not to `until_s`."""
+        """Simulate what is due now, and on to the next notification, but not to `until_s`."""
         kernels, inner = self.kernels, self.inner
         inner_s = inner.next_s
         if inner_s <= now_s:
             self.now_s = now_s
             inner.play(now_s)
             if self.notifications:
-                return  # what has been begun is due now
+                return  # what has begun is due now
             inner_s = inner.next_s
         if self._has_acted and self._looks:
-            until_s = now_s  # who acted is seen before the next thing happens
+            until_s = now_s  # the callbacks see the effect of an act before the next thing happens
         reached = kernels.play(now_s, min(until_s, inner_s), one_share=bool(self._looks))
         self.now_s = kernels.now_s
         for group, rows in groupby(reached, _GROUP):
@@ -115,7 +115,7 @@ class NumbaEngine:
                 look(self.now_s)
 
     def send(self, sent: Sent, src: int, dst: int, cap_bytes_per_s: float | None) -> None:
-        """Send a message between nodes, over a link of its own where it has a cap."""
+        """Send a message between nodes, over a private link where it has a cap."""
         path = self.kernels.path_tables.path(src, dst)
         if cap_bytes_per_s is not None:
             path = self.kernels.path_tables.with_cap(path, cap_bytes_per_s)
@@ -146,14 +146,14 @@ class NumbaEngine:
         self.kernels.send(group, numbers, paths, sizes, np.ones(len(numbers)), self.now_s, starts)
 
     def group_of(self, queue: CopyQueue) -> int:
-        """Return the group of a conveyor's messages, which hears of each."""
+        """Return the group of a queue's messages, with a notification for each."""
         if queue not in self._copy_queues:
             group = self._copy_queues[queue] = self.kernels.begin_messages(len(queue.src), EACH)
             self.listeners[group] = queue.arrived
         return self._copy_queues[queue]
 
     def cancel(self, sent: Sent) -> float:
-        """Take a message off its way; return the share of it that has been moved."""
+        """Take a message out; return the share of its bytes that it has moved."""
         group, flow = sent.carrier
         share = self.kernels.cancel(flow, self.now_s)
         self._has_acted = True
@@ -162,9 +162,9 @@ class NumbaEngine:
         return share
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
-        """Let a link have another payload rate from now on; what ends at this time has had the one before."""
+        """Change the payload rate of a link from now on; what ends at this time had the rate before."""
         if self.kernels.next_s <= latest(self.now_s):
-            looks, self._looks = self._looks, []  # nobody sees rates that hold for no time
+            looks, self._looks = self._looks, []  # no callback sees rates that hold for no time
             self.play(self.now_s, self.now_s)
             self._looks = looks
         self.kernels.set_rate(link, bytes_per_s, self.now_s)
@@ -178,7 +178,7 @@ class NumbaEngine:
         return ranks
 
     def settle(self, collective: Collective, end_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray) -> None:
-        """Take a collective that is alone to its end, its ranks at their times [num_ranks]."""
+        """Take an uncontended collective to its end, its ranks at their times [num_ranks]."""
         ranks = self.ranks[collective]
         self.kernels.clear()
         self.kernels.links["carried_bytes"][links] += carried_bytes
@@ -187,13 +187,13 @@ class NumbaEngine:
     def skip(
         self, collective: Collective, step: int, reached_s: np.ndarray, links: np.ndarray, carried_bytes: np.ndarray
     ) -> None:
-        """Take a collective that is alone to a step, to which each rank comes at its time [num_ranks]."""
+        """Take an uncontended collective to a step, which each rank reaches at its time [num_ranks]."""
         self.kernels.clear()
         self.kernels.links["carried_bytes"][links] += carried_bytes
         self.ranks[collective].skip(step, reached_s)
 
     def carried_bytes(self) -> np.ndarray:
-        """Return the bytes that the links of the topology have carried [num_links], in messages that are off them."""
+        """Return the bytes that the links of the topology have carried [num_links], in messages that have left them."""
         return self.kernels.links["carried_bytes"][: self._num_links].copy()
 
     def moving_bytes(self, now_s: float) -> np.ndarray:
@@ -206,7 +206,7 @@ class NumbaEngine:
         return moving[: self._num_links]
 
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire."""
+        """Return the flows that are on the links."""
         rows = self.kernels.flows_on_links()
         return [FlowRate(self._numbers(row), float(row["weight"]), float(row["bytes_per_s"])) for row in rows]
 
@@ -215,7 +215,7 @@ class NumbaEngine:
         self._looks.append(look)
 
     def stuck(self, link_name: LinkName) -> list[Stuck]:
-        """Return who waits, if nothing can happen any more."""
+        """Return what waits, if nothing can happen any more."""
         if self.notifications or self.next_s() < INFINITE:
             return []
         found = []
@@ -229,7 +229,7 @@ class NumbaEngine:
         return found
 
     def listen_bulk(self, group: int, sent: SentTogether) -> None:
-        """Let a bulk of messages hear that all have arrived."""
+        """Let the event of many messages fire when all have arrived."""
 
         def notify(ranks: list[int]) -> None:
             sent.end_s = np.where(np.isnan(sent.end_s), self.kernels.end_s(group), sent.end_s)
@@ -240,7 +240,7 @@ class NumbaEngine:
         self.listeners[group] = notify
 
     def listen_one(self, group: int, sent: Sent) -> None:
-        """Let a message hear that it has arrived."""
+        """Let the event of a message fire when it has arrived."""
 
         def notify(ranks: list[int]) -> None:
             del self.listeners[group]
@@ -254,7 +254,7 @@ class NumbaEngine:
         self.listen_one(sent.carrier[0], sent)
 
     def _numbers(self, flow: np.void) -> tuple[int, ...]:
-        """Return the links of a flow, with negative numbers for those that only it has."""
+        """Return the links of a flow, with negative numbers for private ones."""
         links = self.kernels.path_tables.links_of(int(flow["path"])).tolist()
         return tuple(link if link < self._num_links else self._num_links - 1 - link for link in links)
 
@@ -278,32 +278,32 @@ class NumbaRanks:
         self._eager_bytes = engine.eager_bytes
 
     def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its time on, or from now on where that is past."""
+        """Let ranks enter, each at its time, or now where that is past."""
         self._kernels.enter(self.group, ranks, self._engine.now_s, times_s)
 
     def step_of(self, rank: int) -> int:
-        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
+        """Return the step that a rank has reached: -1 before it enters, the number of steps when it is done."""
         return self._num_steps if self._is_over else self._kernels.step_of(self.group, rank)
 
     def expect(self, rank: int, step: int) -> None:
-        """Tell the collective when a rank has come to a step."""
+        """Notify the collective when a rank has reached a step."""
         self._kernels.wait(self.group, rank, step)
 
     def steps_of(self, ranks: Sequence[int]) -> list[int]:
-        """Return the steps that ranks have come to [len(ranks)]."""
+        """Return the steps that ranks have reached [len(ranks)]."""
         return [self._num_steps] * len(ranks) if self._is_over else self._kernels.steps_of(self.group, ranks)
 
     def expect_each(self, ranks: Sequence[int], step: int) -> None:
-        """Tell the collective when each of some ranks has come to a step."""
+        """Notify the collective when each of some ranks has reached a step."""
         self._kernels.wait_for_all(self.group, ranks, step)
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
+        """Return of each rank the step it has reached, when, and the one in which it sends and receives, or -1."""
         rows = self._kernels.rows_of(self.group)
         return rows["step"].copy(), rows["reached_s"].copy(), rows["at"].copy()
 
     def in_flight(self) -> list[MessageInFlight]:
-        """Return the messages that have started and are not over."""
+        """Return the messages that have started and have not ended."""
         kernels, program, found = self._kernels, self._kernels.program_of(self.group), []
         slots = kernels.slots_of(self.group)
         rows = zip(slots.tolist(), *(kernels.flows[name][slots].tolist() for name in _IN_FLIGHT), strict=True)
@@ -316,7 +316,7 @@ class NumbaRanks:
         return found
 
     def notify(self, ranks: list[int]) -> None:
-        """Pass on that ranks have come to their steps, and, where the last one is none, that all are done."""
+        """Notify the collective that ranks have reached their steps, and if the last entry is -1, that all are done."""
         is_over = ranks[-1] == NONE
         if is_over:
             ranks.pop()
@@ -328,7 +328,7 @@ class NumbaRanks:
             self.finish(self._kernels.end_s(self.group))
 
     def finish(self, end_s: np.ndarray) -> None:
-        """Tell the collective that all are done, and forget the rows, and it: who are done do not keep each other."""
+        """Tell the collective that all are done, and drop the rows and the collective, to leave no reference cycle."""
         self._is_over = True
         del self._engine.listeners[self.group], self._engine.ranks[self._collective]
         self._kernels.release(self.group)
@@ -336,7 +336,7 @@ class NumbaRanks:
         del self._collective
 
     def skip(self, step: int, reached_s: np.ndarray) -> None:
-        """Take all ranks to a step, to which they come at their times [num_ranks], and pause before it."""
+        """Take all ranks to a step, which they reach at their times [num_ranks], and pause before it."""
         rows, delay_s = self._kernels.rows_of(self.group), self._collective.delay_s
         rows["step"], rows["reached_s"], rows["at"], rows["unfinished"] = step, reached_s, NONE, 0
         until_s = reached_s if delay_s is None else reached_s + delay_s[:, step]
@@ -347,7 +347,7 @@ class NumbaRanks:
         return self._kernels.program_of(self.group).row(self._collective.schedule, step, number)
 
     def stuck(self, where: Callable[[np.void], str]) -> list[Stuck]:
-        """Return which ranks wait for others to come to their step, or for messages that stand still."""
+        """Return which ranks wait for others to reach their step, or for messages that stand still."""
         steps, _, at_steps = self.columns()
         stalled = {self._place(flow): flow for flow, _ in self._kernels.flows_of(self.group)}
         found = []

@@ -1,4 +1,4 @@
-"""Flows: from their sender through latency to their links, and away from them."""
+"""Flows: from their sender through latency to their links, and off them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.network.numba_engine.tables import ADDING, IN_LATENCY, INFINITE,
 
 @part
 def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, weight: float) -> int:
-    """Return the row of a new flow, which is nowhere yet."""
+    """Return the row of a new flow, which is not sent yet."""
     state.num_free -= 1
     slot = word(tables.free(state)[state.num_free])
     flow = tables.flow(state, slot)
@@ -29,7 +29,7 @@ def new_flow(state: Any, group: int, message: int, path: int, num_bytes: float, 
 
 @part
 def post(state: Any, slot: int, start_s: float) -> None:
-    """Send a flow at a time that is not before now: latency first, then the wire."""
+    """Send a flow at a time that is not before now: latency first, then its links."""
     flow = tables.flow(state, slot)
     path = tables.path(state, flow.path)
     flow.since_s = start_s + path.latency_s
@@ -56,7 +56,7 @@ def take_from_lane(state: Any, number: int) -> int:
 
 @part
 def set_first(state: Any, number: int, slot: int) -> None:
-    """Let a message be the first of a lane, or none."""
+    """Make a message, or none, the first of a lane."""
     lane = tables.lane(state, number)
     lane.first = slot
     lane.first_s = INFINITE if slot == NONE else tables.flow(state, slot).since_s
@@ -71,7 +71,7 @@ def needs_links(state: Any, slot: int) -> bool:
 
 @part
 def put_on_links(state: Any, slot: int, stage: int) -> None:
-    """Let a flow take part in its links from now on."""
+    """Put a flow on its links from now on."""
     tables.flow(state, slot).stage = stage
     join_links(state, slot)
     state.num_flows += 1
@@ -79,7 +79,7 @@ def put_on_links(state: Any, slot: int, stage: int) -> None:
 
 @part
 def begin_adding(state: Any, slot: int, path: int, num_bytes: float) -> bool:
-    """Let what has arrived be added in memory; return whether that takes time."""
+    """Begin to add a message that has arrived in memory; return whether that takes time."""
     flow = tables.flow(state, slot)
     flow.path, flow.num_bytes, flow.left_bytes = path, num_bytes, num_bytes
     flow.bytes_per_s = flow.level = 0.0
@@ -91,7 +91,7 @@ def begin_adding(state: Any, slot: int, path: int, num_bytes: float) -> bool:
 
 @part
 def drop_flow(state: Any, slot: int) -> None:
-    """Free the row of a flow that is nowhere any more."""
+    """Free the row of a flow."""
     tables.flow(state, slot).group = NONE
     tables.free(state)[state.num_free] = slot
     state.num_free += 1

@@ -1,4 +1,4 @@
-"""From the plain side to the compiled one, with everything that is on its way."""
+"""Moves a network from the Python engine to the Numba engine, with everything in flight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clustersim.network.transfer import Sent, SentTogether
 
 
 class Owner(NamedTuple):
-    """Whose a flow is: its group, its number there or its message's row, its step, and whether it is being added."""
+    """The owner of a flow: group, number there or row of its message, step, and whether it is being added."""
 
     group: int
     message: int
@@ -25,21 +25,21 @@ class Owner(NamedTuple):
     is_added: bool = False
 
 
-def hand_over(plain: PythonEngine, engine: NumbaEngine) -> None:
-    """Let a compiled side that has not begun go on from where a plain one stands."""
-    if plain.is_stale:
-        plain.play(plain.now_s, plain.now_s)
-    engine.notifications, engine.now_s = plain.notifications, plain.now_s
-    engine.begin_with(plain.counts, plain.loop.after_share)
-    links = {link: _take_link(engine, link) for link in dict.fromkeys(plain.paths.links.values())}
-    engine.kernels.links["carried_bytes"][: len(plain.settled_bytes)] += plain.settled_bytes
-    ranks_of = {ranks: _take_ranks(engine, collective, ranks) for collective, ranks in plain.ranks().items()}
-    _take_pauses(engine, plain, ranks_of)
-    _take_flows(engine, plain, links, ranks_of)
+def hand_over(python: PythonEngine, engine: NumbaEngine) -> None:
+    """Let a Numba engine that has not begun go on from the state of a Python engine."""
+    if python.is_stale:
+        python.play(python.now_s, python.now_s)
+    engine.notifications, engine.now_s = python.notifications, python.now_s
+    engine.begin_with(python.counts, python.loop.after_share)
+    links = {link: _take_link(engine, link) for link in dict.fromkeys(python.paths.links.values())}
+    engine.kernels.links["carried_bytes"][: len(python.settled_bytes)] += python.settled_bytes
+    ranks_of = {ranks: _take_ranks(engine, collective, ranks) for collective, ranks in python.ranks().items()}
+    _take_pauses(engine, python, ranks_of)
+    _take_flows(engine, python, links, ranks_of)
 
 
 def _take_link(engine: NumbaEngine, link: Link) -> list[int]:
-    """Return the rows of what is one link on the plain side, the narrowest first."""
+    """Return the rows of what is one link on the Python engine, the narrowest first."""
     rows = [number for number in sorted(link.rates, key=link.rates.__getitem__) if number >= 0]
     if not rows:
         rows = [engine.kernels.path_tables.private_link(link.bytes_per_s)]
@@ -48,23 +48,23 @@ def _take_link(engine: NumbaEngine, link: Link) -> list[int]:
     return rows
 
 
-def _take_ranks(engine: NumbaEngine, collective: Collective, plain: PythonRanks) -> NumbaRanks:
+def _take_ranks(engine: NumbaEngine, collective: Collective, python: PythonRanks) -> NumbaRanks:
     ranks = engine.begin(collective)
-    rows, (steps, reached_s, at_steps) = engine.kernels.rows_of(ranks.group), plain.columns()
+    rows, (steps, reached_s, at_steps) = engine.kernels.rows_of(ranks.group), python.columns()
     rows["step"], rows["reached_s"], rows["at"] = steps, reached_s, at_steps
-    rows["unfinished"] = plain.unfinished
+    rows["unfinished"] = python.unfinished
     num_steps = collective.schedule.num_steps
-    awaited = np.array(plain.awaited_steps)
+    awaited = np.array(python.awaited_steps)
     rows["awaited"] = np.where(awaited > num_steps, NEVER, awaited)
     engine.kernels.groups["num_left"][ranks.group] = np.count_nonzero(steps < num_steps)
     collective.ranks = ranks
     return ranks
 
 
-def _take_pauses(engine: NumbaEngine, plain: PythonEngine, ranks_of: dict[PythonRanks, NumbaRanks]) -> None:
+def _take_pauses(engine: NumbaEngine, python: PythonEngine, ranks_of: dict[PythonRanks, NumbaRanks]) -> None:
     pauses = [
         (ranks_of[pausing], rank, time_s)
-        for time_s, (pausing, rank) in plain.loop.pauses.items()
+        for time_s, (pausing, rank) in python.loop.pauses.items()
         if isinstance(pausing, PythonRanks)
     ]
     if pauses:
@@ -75,23 +75,23 @@ def _take_pauses(engine: NumbaEngine, plain: PythonEngine, ranks_of: dict[Python
 
 
 def _take_flows(
-    engine: NumbaEngine, plain: PythonEngine, links: dict[Link, list[int]], ranks_of: dict[PythonRanks, NumbaRanks]
+    engine: NumbaEngine, python: PythonEngine, links: dict[Link, list[int]], ranks_of: dict[PythonRanks, NumbaRanks]
 ) -> None:
-    due = {flow: time_s for time_s, flow in plain.loop.in_flight()}
-    flows = list(dict.fromkeys([*due, *plain.on_links()]))
+    due = {flow: time_s for time_s, flow in python.loop.in_flight()}
+    flows = list(dict.fromkeys([*due, *python.on_links()]))
     bulks: dict[SentTogether, int] = {}
     paths: dict[Path, int] = {}
-    for (node, adder), path in plain.paths.in_memory().items():
-        if path.links:  # whoever adds there again has the same core
+    for (node, adder), path in python.paths.in_memory().items():
+        if path.links:  # an adder keeps its core
             paths[path] = engine.kernels.path_tables.adding(node, adder)
             own = engine.kernels.path_tables.links_of(paths[path]).tolist()
             links.update({link: [row] for link, row in zip(path.links, own, strict=True) if link not in links})
 
-    for ends, link in plain.paths.connections.items():
+    for ends, link in python.paths.connections.items():
         links[link] = [engine.kernels.path_tables.connection(*ends)]
 
     def rows_of(link: Link) -> list[int]:
-        if link not in links:  # one that only this flow has
+        if link not in links:  # a private one of this flow
             links[link] = _take_link(engine, link)
         return links[link]
 
@@ -138,8 +138,8 @@ def _take_owner(
         return Owner(bulks[sender], flow.message)
     if isinstance(sender, CopyQueue):
         return Owner(engine.group_of(sender), flow.message)
-    for plain, ranks in ranks_of.items():
-        place = plain.place(flow)
+    for python, ranks in ranks_of.items():
+        place = python.place(flow)
         if place is not None:
             step, is_added = place
             return Owner(ranks.group, ranks.message_row(step, flow.message), step, is_added)

@@ -1,4 +1,4 @@
-"""What Python calls: playing instant after instant, and letting things begin."""
+"""The kernels that Python calls: simulate instant after instant, begin, enter, send, cancel."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from clustersim.network.progress import SAME_INSTANT
 
 @kernel
 def play(states: np.ndarray, now_s: float, until_s: float, most: int, skips: bool) -> tuple[float, float, int, bool]:
-    """Play what is due now, and on, up to something to tell, but not to `until_s`.
+    """Simulate what is due now, and on to the next notification, but not to `until_s`.
 
-    Return the time, when the next thing happens, how many rows there are to tell, which are forgotten here, and whether
-    links have been shared. No more than `most` instants are played, so that Python may look after other things. What
-    goes on as before is skipped where `skips`.
+    Return the time, when the next thing happens, the number of notifications, which are dropped here, and whether
+    links have been shared. At most `most` instants are simulated, so that Python can handle signals. Repeated steps
+    are extrapolated where `skips`.
     """
     state = states[0]
     num_shares = state.num_shares
@@ -133,7 +133,7 @@ def begin(
 
 @kernel
 def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarray) -> None:
-    """Let ranks [num_rows] take part, each from its time on."""
+    """Let ranks [num_rows] enter, each at its time."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -165,7 +165,7 @@ def send(
     weight: np.ndarray,
     start_s: np.ndarray,
 ) -> float:
-    """Send messages [num_messages] of a group without steps; return when the first of them comes to its links."""
+    """Send messages [num_messages] of a group without steps; return when the first of them reaches its links."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -181,7 +181,7 @@ def send(
 def send_one(
     states: np.ndarray, now_s: float, number: int, rank: int, path: int, num_bytes: float, weight: float
 ) -> tuple[int, float]:
-    """Send a message that is a group by itself; return its row, and when it comes to its links."""
+    """Send a message that is a group by itself; return its row, and when it reaches its links."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -197,7 +197,7 @@ def send_one(
 def adopt(
     states: np.ndarray, slots: np.ndarray, due_s: np.ndarray, since_s: np.ndarray, links: np.ndarray, rates: np.ndarray
 ) -> None:
-    """Go on with flows [num_flows] that somebody else has begun; their rows are filled in but for these columns.
+    """Go on with flows [num_flows] that the other engine has begun; their rows are filled in but for these columns.
 
     `due_s` is when each arrives at its links or ends, `links` the one that holds it back at its rate.
     """
@@ -219,7 +219,7 @@ def adopt(
 
 @kernel
 def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) -> None:
-    """Let a link be faster or slower from now on."""
+    """Change the rate of a link from now on."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -234,7 +234,7 @@ def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) ->
 
 @kernel
 def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
-    """Call a single message off; return the share of it that has been moved."""
+    """Cancel a single message; return the share of it that has been moved."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -246,7 +246,7 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
         _leave_lane(state, slot)
     else:
         moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (now_s - flow.since_s)
-        share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may take it above
+        share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may go above
         leave_links(state, slot, share_moved * flow.num_bytes)
     drop_flow(state, slot)
     share(state)
@@ -255,7 +255,7 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
 
 @part
 def _leave_lane(state: Any, slot: int) -> None:
-    """Take a message out of the lane in which it waits, if it does."""
+    """Take a message out of its lane, if it is in one."""
     number = tables.path(state, tables.flow(state, slot).path).lane
     if number == NONE:
         return

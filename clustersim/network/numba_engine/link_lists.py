@@ -1,4 +1,4 @@
-"""Seats: the places of flows in the lists of their links, first come first."""
+"""The linked lists of flows on links, first come first; a flow is a member of one list for each of its links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clustersim.network.numba_engine.tables import NONE, word
 
 @part
 def join_links(state: Any, slot: int) -> None:
-    """Put a flow on its links, behind all that are there, to take part from this instant on."""
+    """Put a flow on its links, behind all flows there, from this instant on."""
     tables.flow(state, slot).since_s = state.now_s
     path = tables.path(state, tables.flow(state, slot).path)
     for place in range(path.num_links):
@@ -30,7 +30,7 @@ def join_links(state: Any, slot: int) -> None:
 
 @part
 def leave_links(state: Any, slot: int, moved_bytes: float) -> None:
-    """Take a flow off its links, over which it has moved so much; note the links on which others stay behind."""
+    """Take a flow off its links, over which it has moved so many bytes; note the links with other flows."""
     path = tables.path(state, tables.flow(state, slot).path)
     for place in range(path.num_links):
         number = word(tables.path_links(state)[path.first + place])

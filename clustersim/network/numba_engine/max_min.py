@@ -1,7 +1,7 @@
 """Max-min fair sharing kept up to date: the algorithm of `clustersim.network.python_engine.max_min` on tables.
 
-A state has these tables and counts in fields of the same names, whoever it belongs to; what ends when stands in its
-heap `ends`.
+The state may belong to `instants` or to `inner`: these tables and counts have the same names in both. What ends
+when is in its heap `ends`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def share(state: Any) -> None:
 
 @part
 def _begin(state: Any, slot: int) -> None:
-    """Let a flow go that has its links for itself, or else let it rise."""
+    """Give a flow the rate of its narrowest link if it has its links alone; else let it rise."""
     path = tables.path(state, tables.flow(state, slot).path)
     narrowest, least = NONE, INFINITE
     for index in range(path.first, path.first + path.num_links):
@@ -84,7 +84,7 @@ def _fix_at_once(state: Any) -> bool:
 
 @part
 def _try_lowest(state: Any, slot: int) -> bool:
-    """Try the link of a flow that has least for the weight of all on it; return whether that is simple."""
+    """Try the link of a flow with the lowest rate over the weight of all on it; return whether that is simple."""
     path = tables.path(state, tables.flow(state, slot).path)
     lowest, level = word(tables.path_links(state)[path.first]), INFINITE
     for index in range(path.first, path.first + path.num_links):
@@ -108,7 +108,7 @@ def _weight(state: Any, number: int) -> float:
 
 @part
 def _try(state: Any, number: int, level: float) -> bool:
-    """Let all on a link have this level, to see; return whether none of them has another one already."""
+    """Try a level for all flows on a link; return whether none of them has another tried level."""
     rising, bits, link = state.rising, state.member_bits, tables.link(state, number)
     if level == 0 or link.num_flows > FEW:
         return False
@@ -129,7 +129,7 @@ def _try(state: Any, number: int, level: float) -> bool:
 
 @part
 def _finds_room(state: Any, slot: int) -> bool:
-    """Say whether a flow may have the level that was tried, and nobody on its other links feels it."""
+    """Return whether a flow may have the tried level without changing flows on its other links."""
     flow = tables.flow(state, slot)
     level = flow.held_level
     if flow.mark != state.rising and flow.level < level * (1 - SAME):
@@ -146,7 +146,7 @@ def _finds_room(state: Any, slot: int) -> bool:
 
 @part
 def _has_room(state: Any, number: int, gets_slower: bool) -> bool:
-    """Say whether a link is wide enough for the levels that were tried, and leaves nothing to others that want it."""
+    """Return whether a link has room for the tried levels, and none left for others that it holds back."""
     rising, bits, link = state.rising, state.member_bits, tables.link(state, number)
     room, member = link.bytes_per_s * (1 + FULL), word(link.first)
     while member != NONE:

@@ -1,4 +1,4 @@
-"""The arrays that the tables lie in, and how they grow."""
+"""The arrays of the tables, and how they grow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEAPS = ("arrivals", "ends", "pauses", "full")
 
 
 class Blocks:
-    """Rows that are taken, to be filled in, and given back in blocks."""
+    """Rows that are taken and given back in blocks."""
 
     def __init__(self, kind: np.dtype[Any], growth: Growth):
         self._pool = Pool(kind, growth)
@@ -36,7 +36,7 @@ class Blocks:
         return self._pool.array
 
     def take(self, num_rows: int) -> int:
-        """Return the first of so many rows, which are zero or as those left them who had them before."""
+        """Return the first of so many rows, which are zero or hold old values."""
         free = self._free.get(num_rows)
         return free.pop() if free else self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
 
@@ -63,7 +63,7 @@ class Memory:
         return self._arrays[name]
 
     def set(self, **arrays: np.ndarray) -> None:
-        """Put arrays in the place of others."""
+        """Replace arrays."""
         for name, array in arrays.items():
             if array is not self._arrays.get(name):
                 self._arrays[name] = array
@@ -85,7 +85,7 @@ class Memory:
             heap["entries"], heap["places"] = address_of(self._entries[name]), address_of(self._places[name])
 
     def due_s(self, flow: int) -> float:
-        """Return when a flow ends or comes to its links, or infinity."""
+        """Return when a flow ends or reaches its links, or infinity."""
         for name in ("arrivals", "ends"):
             place = int(self._places[name][flow])
             if place != ABSENT:
@@ -94,7 +94,7 @@ class Memory:
         return float(row["since_s"]) if row["stage"] == IN_LATENCY else np.inf
 
     def clear(self) -> None:
-        """Take everything off its way."""
+        """Remove all messages and pauses."""
         for name in ("arrivals", "ends", "pauses"):
             self.state[name]["size"] = 0
             self._places[name][:] = ABSENT
@@ -139,7 +139,7 @@ class Memory:
 
 
 def _renumbered(members: np.ndarray, bits: int, new_bits: int) -> np.ndarray:
-    """Return the numbers of seats where a flow has more of them than before."""
+    """Return the numbers of members where a flow has more of them than before."""
     numbers = members.astype(np.int64)
     flow, place = numbers >> bits, numbers & ((1 << bits) - 1)
     return np.where(numbers < 0, NONE, (flow << new_bits) + place)

@@ -1,4 +1,4 @@
-"""Flows that may have more, and what they get."""
+"""Flows that may get a higher rate, and what they get."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def release(state: Any, number: int) -> None:
 
 @part
 def give_all(state: Any, slot: int, narrowest: int) -> None:
-    """Give a flow all that its narrowest link has."""
+    """Give a flow the whole rate of its narrowest link."""
     flow, bytes_per_s = tables.flow(state, slot), tables.link(state, narrowest).bytes_per_s
     flow.bottleneck = narrowest
     give(state, slot, bytes_per_s / flow.weight)
@@ -41,10 +41,10 @@ def give_all(state: Any, slot: int, narrowest: int) -> None:
 
 @part
 def give(state: Any, slot: int, level: float) -> None:
-    """Give a flow a new rate; what it has moved at the old one is behind it."""
+    """Give a flow a new rate; what it has moved at the old one is subtracted."""
     flow = tables.flow(state, slot)
     left_bytes = flow.left_bytes - flow.bytes_per_s * (state.now_s - flow.since_s)
-    flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may take it below
+    flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may go below
     flow.since_s = state.now_s
     flow.level = level
     flow.bytes_per_s = level * flow.weight

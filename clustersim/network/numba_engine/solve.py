@@ -1,4 +1,4 @@
-"""Fixing what rises link by link, in the order of the levels at which they are full."""
+"""Fixes rising flows link by link, in the order of the levels at which links are full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustersim.network.python_engine.max_min import FULL, SAME
 
 @part
 def solve(state: Any) -> None:
-    """Fix every rising flow, and every standing one that has to give way."""
+    """Fix every rising flow, and every standing one that has to become slower."""
     full = state.full
     state.num_solves += 1
     state.floor, state.sees_standing, state.num_to_fix = 0.0, 0, state.num_rising
@@ -42,7 +42,7 @@ def solve(state: Any) -> None:
 
 @part
 def fix(state: Any, number: int, level: float) -> None:
-    """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
+    """Fix at a level all flows on a link that rise or stand above it; where a flow has become slower, others rise."""
     rising, bits, above = state.rising, state.member_bits, level * (1 + SAME)
     member = word(tables.link(state, number).first)
     while member != NONE:
@@ -68,7 +68,7 @@ def fix(state: Any, number: int, level: float) -> None:
 
 @part
 def _queue_links_of_rising(state: Any, first: int) -> None:
-    """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
+    """Queue the links that rising flows share, and the narrowest of those that a flow has alone."""
     state.batch += 1
     for index in range(first, state.num_rising):
         path = tables.path(state, tables.flow(state, word(tables.risen(state)[index])).path)

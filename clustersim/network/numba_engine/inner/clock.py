@@ -1,4 +1,4 @@
-"""Playing the network from instant to instant until somebody on the clock is due."""
+"""Simulates the network from instant to instant until a process on the clock is due."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from clustersim.network.progress import SAME_INSTANT
 
 
 @part
-def wait(network: Any, who: int, seconds: float) -> None:
-    """Let somebody be due so many seconds later."""
+def wait(network: Any, process: int, seconds: float) -> None:
+    """Let a process be due so many seconds later."""
     time_s = network.now_s + seconds
     if time_s > network.now_s:
-        put(network.alarms, who, time_s)
+        put(network.alarms, process, time_s)
     else:
-        join(network.due, who)
+        join(network.due, process)
 
 
 @part
 def next_due(network: Any) -> int:
-    """Play on until somebody is due and return who; -1 when the clock is over or nothing can happen any more."""
+    """Simulate until a process is due and return it; -1 when the clock is over or nothing can happen any more."""
     while True:
         if network.urgent.size > 0:
             return leave(network.urgent)
@@ -43,7 +43,7 @@ def next_due(network: Any) -> int:
 
 @part
 def _let_happen(network: Any) -> bool:
-    """Let what is due now happen, of one kind: times first, then ends of messages, then starts; say whether any is."""
+    """Handle what is due now, of one kind: times, else ends of messages, else starts; return whether any was due."""
     if first_key(network.alarms) <= network.now_s:
         while first_key(network.alarms) <= network.now_s:
             join(network.due, take(network.alarms))

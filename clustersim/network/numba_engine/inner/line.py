@@ -1,4 +1,4 @@
-"""A line of numbers: who comes first is served first."""
+"""A first-in, first-out queue of numbers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from clustersim.network.numba_engine.jit import part
 
 
 @part
-def join(line: Any, who: int) -> None:
-    """Stand at the end; there is room for all who can be there at a time."""
-    tables.places(line)[(line.first + line.size) & line.mask] = who
+def join(line: Any, process: int) -> None:
+    """Add a process at the end; there is room for all that can be in it."""
+    tables.places(line)[(line.first + line.size) & line.mask] = process
     line.size += 1
 
 
 @part
 def leave(line: Any) -> int:
-    """Remove who comes first and return it; there must be somebody."""
-    who = tables.places(line)[line.first & line.mask]
+    """Remove the first process and return it; there must be one."""
+    process = tables.places(line)[line.first & line.mask]
     line.first += 1
     line.size -= 1
-    return who
+    return process
