@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import simpy
 
-from clustersim.network.immediate import fire
+from clustersim.network.environment import fire
 from clustersim.stragglers import Pace
 
 Pieces = list[tuple[float, float]]

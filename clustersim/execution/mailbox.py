@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simpy
 
-from clustersim.network.immediate import fire
+from clustersim.network.environment import fire
 from clustersim.program.ops import Key
 
 

@@ -16,7 +16,6 @@ from clustersim.errors import InputError
 from clustersim.network.flow import INFINITE
 from clustersim.network.progress import EngineRanks
 
-
 _STEP = itemgetter(0)  # of an event that waits for a rank
 
 

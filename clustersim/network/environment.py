@@ -1,4 +1,4 @@
-"""The SimPy clock of networks, which raises an error where the simulation is deadlocked."""
+"""The SimPy clock of networks, which raises an error if the simulation is stuck; and events fired outside its queue."""
 
 from __future__ import annotations
 
@@ -15,6 +15,27 @@ from clustersim.errors import SimulationError
 _MOST_LISTED = 8  # ranks and messages in an error message
 _NONE_ANY_MORE: Any = None  # callbacks of an event that has fired, as in SimPy
 _FIRST_OF_ALL = EventPriority(-1)
+
+
+def fire(event: simpy.Event, value: Any = None) -> None:
+    """Fire an event now and run its callbacks at once; to be called from a callback, outside any process.
+
+    Where `env.run` runs until this event, the other callbacks come when it is run again, as in SimPy.
+
+    >>> event = simpy.Environment().event()
+    >>> fire(event, 3)
+    >>> event.processed, event.value
+    (True, 3)
+    """
+    event._ok, event._value = True, value
+    waiting, event.callbacks = iter(event.callbacks), _NONE_ANY_MORE
+    try:
+        for go_on in waiting:
+            go_on(event)
+    except StopSimulation:
+        event.callbacks = [*waiting]
+        event.env.schedule(event, _FIRST_OF_ALL)
+        raise
 
 
 class Waiting(Protocol):

@@ -12,8 +12,8 @@ from simpy.events import EventPriority
 from clustersim.errors import InputError
 from clustersim.network.collective import Collective
 from clustersim.network.engine import Engine
+from clustersim.network.environment import fire
 from clustersim.network.flow import INFINITE
-from clustersim.network.immediate import fire
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.progress import latest
 from clustersim.network.uncontended.shortcut import UncontendedShortcut

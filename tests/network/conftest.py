@@ -1,4 +1,4 @@
-"""Whole files of tests that both sides of a network have to pass."""
+"""Fixtures: both engines of a network have to pass these tests."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def engine(request):
 
 @pytest.fixture
 def shared_by(request, engine):
-    """Pass by ways of sharing links that only the plain side has."""
+    """Skip ways of sharing links that only the Python engine has."""
     if engine == "numba" and request.node.callspec.params.get("sharing", "max-min") != "max-min":
-        pytest.skip("the compiled side shares max-min only")
+        pytest.skip("the numba engine shares max-min only")

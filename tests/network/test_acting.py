@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 
 def at(network: Network, time_s: float, act: Callable[[], object]) -> None:
-    """Let somebody act at a time."""
+    """Act at a time."""
 
     def process():
         yield network.env.timeout(time_s)

@@ -1,4 +1,4 @@
-"""The network plays ahead of SimPy's clock, and nobody can tell."""
+"""The network is simulated ahead of SimPy's clock, and gives the times of SimPy."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_networks_on_one_clock_do_not_disturb_each_other():
     delay = np.random.default_rng(1).exponential(1e-3, (6, 10))
     together = [network.play(ALL_REDUCE["ring"](6, 1e6), range(6), delay_s=delay) for network in networks]
     env.run()
-    alone = network_on(star(6))
-    expected = alone.env.run(alone.play(ALL_REDUCE["ring"](6, 1e6), range(6), delay_s=delay)).end_s
+    lone_network = network_on(star(6))
+    expected = lone_network.env.run(lone_network.play(ALL_REDUCE["ring"](6, 1e6), range(6), delay_s=delay)).end_s
     for event in together:
         assert event.value.end_s == pytest.approx(expected, rel=1e-12)
 

@@ -81,7 +81,7 @@ def test_a_copy_queue_takes_as_long_as_processes_that_send_one_message_after_ano
     assert isinstance(conveyed.engine, PythonEngine) == (engine == "python")
 
 
-def test_what_arrives_at_one_time_is_told_together():
+def test_copies_that_arrive_at_one_time_have_one_call():
     network, arrivals = Network(Environment(), STAR), []
     queue = network.copy_queue([0, 1, 2], [1, 2, 0], 3, lambda *arrived: arrivals.append((network.env.now, *arrived)))
     queue.send([0, 2], 1e6, [0.0, 0.0], "first")

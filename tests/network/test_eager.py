@@ -79,7 +79,7 @@ def test_a_jittered_eager_ring_follows_its_recurrence(num_ranks, seed):
 )
 @settings(max_examples=40, deadline=None)
 def test_nobody_ends_later_for_not_waiting_and_multiplied_steps_are_the_same(operation, seed, skewed):
-    """On a star with room for all, where not waiting takes bandwidth from nobody."""
+    """On a star with room for all, where not waiting takes no bandwidth from others."""
     schedule = COLLECTIVES[operation[0]][operation[1]](4, 1e6)
     enter = np.random.default_rng(seed).exponential(1e-3 if skewed else 0.0, schedule.num_ranks)
 

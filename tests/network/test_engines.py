@@ -1,4 +1,4 @@
-"""Both sides do the same work, and the compiled one needs memory for ranks, not for messages."""
+"""Both engines do the same work, and the Numba engine needs memory for ranks, not for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that goes from the plain side to the compiled one in the middle of everything tells the same times."""
+"""A network that moves from the Python engine to the Numba engine at any time gives the same times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def most_plain() -> Iterator[Callable[[int], None]]:
 
 
 def switching(network: Network, time_s: float, switch: Callable[[int], None]) -> Iterator[object]:
-    """Let the network go over to its compiled side as soon as it can from a time on."""
+    """Let the network move to the Numba engine as soon as it can from a time on."""
     yield network.env.timeout(time_s)
     assert isinstance(network.engine, PythonEngine)
     switch(-1)
@@ -86,7 +86,7 @@ Looks = list[tuple[float, list[FlowRate]]]
 
 
 def assert_seen(python: Looks, other: Looks) -> None:
-    """Hold what the plain side shows at each time, in the last look, against what another shows then."""
+    """Compare the last rates that the Python engine shows at each time with those of another."""
     one, two = last_looks(python), last_looks(other)
     times_s = np.array([*two, np.inf])
     for time_s, rates in one.items():
@@ -127,7 +127,7 @@ def test_a_network_with_eager_messages_switches_between_collectives_only(most_pl
     assert seen == [PythonEngine, PythonEngine, NumbaEngine, NumbaEngine]
 
 
-def test_small_work_stays_plain_and_much_of_it_does_not(most_plain):
+def test_small_work_stays_on_the_python_engine_and_much_does_not(most_plain):
     most_plain(4 * 6 - 1)
     network = make_network(star(4), exact=True)
     network.env.run(network.play(ALL_REDUCE["ring"](4, 4e6), range(4)))
@@ -138,7 +138,7 @@ def test_small_work_stays_plain_and_much_of_it_does_not(most_plain):
     assert isinstance(network.engine, PythonEngine)
 
 
-def test_who_is_stuck_is_told_alike_after_switching(most_plain):
+def test_what_is_stuck_is_reported_alike_after_switching(most_plain):
     def reported(when: float | None) -> str:
         most_plain(100_000)
         network = make_network(line(4))
@@ -163,12 +163,12 @@ def test_who_is_stuck_is_told_alike_after_switching(most_plain):
 
 
 def after(network: Network, time_s: float, act: Callable[[], object]) -> Iterator[object]:
-    """Let somebody act at a time."""
+    """Act at a time."""
     yield network.env.timeout(time_s)
     act()
 
 
-def test_what_began_on_one_side_is_cancelled_on_the_other(most_plain):
+def test_what_began_on_one_engine_is_cancelled_on_the_other(most_plain):
     """Two messages share a link at half its rate; one is called off a second after the switch."""
     most_plain(100_000)
     network = make_network(star(3, latency_s=0.0))

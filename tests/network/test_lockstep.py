@@ -1,4 +1,4 @@
-"""Collectives in unison are skipped ahead, and nobody can tell."""
+"""Collectives in lockstep are extrapolated, and the times are those of a full simulation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .clusters import make_network, star
 NUM_RANKS = 24
 NUM_STEPS = 2 * (NUM_RANKS - 1)
 HOSTS = {"kind": "star", "num_hosts": NUM_RANKS, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "1 us"}
-MESSAGES_S = (0.0312, 0.0652)  # when somebody else sends one
+MESSAGES_S = (0.0312, 0.0652)  # when another message is sent
 
 
 def three_rings(cluster: Topology, **options: Any) -> tuple[Network, list[float]]:
-    """Reduce over three rings on the same links, one of which begins later; return when anything was told."""
+    """Reduce over three rings on the same links, one of which begins later; return the times of all notifications."""
     network = make_network(cluster, **options)
     network._player.take_no_shortcut()
     env, told_s = network.env, []
@@ -51,7 +51,7 @@ def three_rings(cluster: Topology, **options: Any) -> tuple[Network, list[float]
 @pytest.mark.parametrize("cluster", [load_topology(star(NUM_RANKS)), load_topology(HOSTS)], ids=["star", "hosts"])
 @pytest.mark.parametrize("engine", ["python", "numba"])
 def test_rings_that_share_links_end_as_if_each_step_were_played(engine, cluster, costs):
-    """An exact run plays every step, as the plain side does; links are fewer there."""
+    """An exact run plays every step, as the Python engine does; it has fewer links."""
     skipped, told_s = three_rings(cluster, engine="numba", **costs)
     played, also_told_s = three_rings(cluster, engine=engine, exact=True, **costs)
     assert skipped.shortcuts
@@ -62,7 +62,7 @@ def test_rings_that_share_links_end_as_if_each_step_were_played(engine, cluster,
 
 
 def times_in_unison(num_ranks: int) -> int:
-    """Return how often ranks were found in unison in a ring that is played and not skipped by the shortcut."""
+    """Return how often ranks were found in lockstep in a ring that the shortcut does not compute."""
     network = make_network(star(num_ranks), engine="numba")
     network._player.take_no_shortcut()
     network.env.run(network.play(ALL_REDUCE["ring"](num_ranks, 1e6), range(num_ranks)))

@@ -1,6 +1,6 @@
 """Our network ends every message when SimGrid's max-min solver does.
 
-Times that SimGrid told are stored and held everywhere; where SimGrid is installed, it is asked again.
+SimGrid's times are stored and compared everywhere; where SimGrid is installed, it runs again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work that stands still for ever is told, with who waits and for what, and does not end quietly."""
+"""A stuck simulation raises an error with what waits and for what, and does not end quietly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .clusters import link_between, make_network, star
 pytestmark = pytest.mark.usefixtures("engine")
 
 
-def test_a_rank_that_never_enters_is_named_by_those_who_wait_for_it():
+def test_a_rank_that_never_enters_is_named_by_the_ranks_that_wait_for_it():
     network = make_network(star(3))
     ring = network.begin(ALL_REDUCE["ring"](3, 1e6), range(3))
     ring.enter(0, 1)
@@ -81,7 +81,7 @@ def test_a_transfer_that_stands_still_is_told():
         network.env.run()
 
 
-def test_waiting_for_a_rank_that_has_not_entered_is_told():
+def test_waiting_for_a_rank_that_has_not_entered_is_reported():
     network = make_network(star(2))
     collective = network.begin(ALL_REDUCE["ring"](2, 1e6), range(2))
     with pytest.raises(SimulationError, match="rank 1 has not entered its collective, for which a process waits"):
@@ -103,7 +103,7 @@ def test_of_many_who_wait_a_few_are_told_and_the_rest_counted():
 def test_nobody_is_stuck_while_something_can_still_happen_or_all_is_done():
     network = make_network(star(2))
     collective = network.begin(ALL_REDUCE["ring"](2, 1e6), range(2))
-    network.env.run()  # nobody is in it, and nobody waits for it
+    network.env.run()  # no rank is in it, and nothing waits for it
     collective.enter(0)
 
     def late():

@@ -1,4 +1,4 @@
-"""What is forecast for a collective that is alone is what playing it gives, or nothing is forecast."""
+"""The forecast of an uncontended collective equals its simulation, or there is no forecast."""
 
 from __future__ import annotations
 

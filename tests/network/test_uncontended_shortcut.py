@@ -1,4 +1,4 @@
-"""What is worked out for collectives that are alone is what playing every message gives, whoever interrupts."""
+"""The shortcut of uncontended collectives gives the times of a full simulation, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_collective_that_nobody_has_entered_is_in_nobodys_way():
 
 
 @pytest.mark.parametrize("delayed", [False, True])
-def test_whoever_interrupts_late_lets_only_the_last_steps_be_played(delayed):
+def test_after_a_late_interruption_only_the_last_steps_are_simulated(delayed):
     def play(exact: bool) -> tuple[list[float], float, int]:
         network = make_network(line(12), adds=True, exact=exact)
         schedule = ALL_REDUCE["ring"](12, 12e6)

@@ -9,6 +9,7 @@ import numpy as np
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.flows import (
     drop_flow,
+    leave_links,
     needs_links,
     new_flow,
     post,
@@ -18,7 +19,6 @@ from clustersim.network.numba_engine.flows import (
 )
 from clustersim.network.numba_engine.heap import first_key, put, remove, take
 from clustersim.network.numba_engine.jit import kernel, part
-from clustersim.network.numba_engine.link_lists import leave_links
 from clustersim.network.numba_engine.lockstep import forget, go_on, note
 from clustersim.network.numba_engine.max_min import share
 from clustersim.network.numba_engine.ranks import advance, arrived, resume

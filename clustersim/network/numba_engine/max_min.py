@@ -11,8 +11,7 @@ from typing import Any
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import has_key, put, remove
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.rise import give_all, release, rise
-from clustersim.network.numba_engine.solve import fix, solve
+from clustersim.network.numba_engine.solve import fix, give_all, release, rise, solve
 from clustersim.network.numba_engine.tables import INFINITE, NONE, word
 from clustersim.network.python_engine.max_min import FEW, FULL, SAME
 
