@@ -50,7 +50,7 @@ class UncontendedStep:
     """A step without contention, in columns [num_messages].
 
     A message that starts at t is on its links from t + `latency_s`, leaves them after another `wire_s`, and ends
-    after another `adding_s`. Where `eager`, it starts without its receiver and is added when that has come.
+    after another `adding_s`. Where `eager`, it starts without its receiver and is added when the receiver has reached the step.
     Rates are those that the path allows. `uses` has links by number; the core that rank i adds on is
     link `num_links + i`, and connections between nodes have numbers after those of the cores.
     """
@@ -134,8 +134,8 @@ class UncontendedStep:
         starts = np.cumsum(counts) - counts
         most = int(counts.max(initial=1))
         if most * self.num_ranks > _MOST_EMPTY * max(len(ranks), self.num_ranks):
-            who = np.flatnonzero(counts)
-            return _Own(ends[order], who, starts[who], self.eager is not None)
+            used = np.flatnonzero(counts)
+            return _Own(ends[order], used, starts[used], self.eager is not None)
         table = np.full((most, self.num_ranks), num if self.eager is None else 2 * num)
         table[np.arange(len(ranks)) - starts[ranks[order]], ranks[order]] = ends[order]
         return _Own(table, None, starts, bool(self.eager is not None or (counts < most).any()))
