@@ -50,7 +50,7 @@ class UncontendedStep:
     """A step without contention, in columns [num_messages].
 
     A message that starts at t is on its links from t + `latency_s`, leaves them after another `wire_s`, and ends
-    after another `adding_s`. Where `eager`, it starts without its receiver and is added when the receiver has reached the step.
+    after another `adding_s`. Where `eager`, it starts without its receiver and is added when its receiver is there.
     Rates are those that the path allows. `uses` has links by number; the core that rank i adds on is
     link `num_links + i`, and connections between nodes have numbers after those of the cores.
     """
