@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import simpy
 
-from clustersim.network.immediate import happen
+from clustersim.network.environment import fire
 from clustersim.stragglers import Pace
 
 Pieces = list[tuple[float, float]]
@@ -100,4 +100,4 @@ class Multiprocessors:
             return
         self._lost_s += (float(self._env.now) - self._since_s) * (1.0 - self._speed)
         self._done = None
-        happen(done, self._pieces)
+        fire(done, self._pieces)

@@ -158,7 +158,7 @@ class Job:
         the network's inner clock do.
         """
         first_s = {self.plans(rank, 0).forward_s * self.slowdown(rank, 0) for rank in range(self.num_ranks)}
-        is_simple = self.clock is not self.env and self.paces is None and self.network.is_left_alone
+        is_simple = self.clock is not self.env and self.paces is None and self.network.is_unused
         return is_simple and len(first_s) == self.num_ranks
 
     def on_simpy_clock(self, event: simpy.Event) -> simpy.Event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simpy
 
-from clustersim.network.immediate import happen
+from clustersim.network.environment import fire
 from clustersim.program.ops import Key
 
 
@@ -23,7 +23,7 @@ class Message:
 
     def arrive(self, _: simpy.Event | None = None) -> None:
         """Fire `arrived` at once, outside the event queue. To be called from a callback."""
-        happen(self.arrived)
+        fire(self.arrived)
 
     def expect(self) -> None:
         """Fire `expected`: through the event queue only if a process waits for it."""
@@ -32,7 +32,7 @@ class Message:
         if self.expected.callbacks:
             self.expected.succeed()
         else:
-            happen(self.expected)
+            fire(self.expected)
 
 
 class Mailbox:

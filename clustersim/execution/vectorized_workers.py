@@ -66,8 +66,8 @@ class VectorizedWorkers:
             self._copy_samples_in = self._copy_samples
             gpus, hosts = ([getattr(device, name) for device in job.devices] for name in ("node", "host_memory"))
             samples = [sample_memory(job, rank) for rank in range(job.num_ranks)]
-            self._out = job.network.conveyor(gpus, hosts, job.num_ranks, self._copied_out)
-            self._in = job.network.conveyor([*hosts, *samples], gpus * 2, job.num_ranks, self._copied_in)
+            self._out = job.network.copy_queue(gpus, hosts, job.num_ranks, self._copied_out)
+            self._in = job.network.copy_queue([*hosts, *samples], gpus * 2, job.num_ranks, self._copied_in)
         self._iterations: dict[int, VectorizedIteration] = {}  # that some ranks have begun and not all have ended
         self._num_left = job.num_ranks
         self._latest_s = 0.0

@@ -1,10 +1,11 @@
-"""A collective as those see it who take part: ranks enter one by one, and are done."""
+"""A collective in progress: ranks enter one by one, and events fire when they have reached a step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple, Protocol
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -12,8 +13,10 @@ import simpy
 from clustersim.arguments import as_numbers
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
-from clustersim.network.engine import EngineRanks, Side
 from clustersim.network.flow import INFINITE
+from clustersim.network.progress import EngineRanks
+
+_STEP = itemgetter(0)  # of an event that waits for a rank
 
 
 class PlayTimes(NamedTuple):
@@ -22,13 +25,23 @@ class PlayTimes(NamedTuple):
     end_s: np.ndarray
 
 
-class NetworkAccess(Protocol):
+class CollectiveEngine(Protocol):
+    """What a collective needs of the engine that simulates it."""
+
+    notifications: list[tuple[simpy.Event, Any]]
+    now_s: float
+    collectives: dict[Collective, EngineRanks]
+
+    def begin(self, collective: Collective) -> EngineRanks: ...
+
+
+class CollectiveNetwork(Protocol):
     """What a collective needs of its network."""
 
     env: simpy.Environment
 
     @property
-    def side(self) -> Side: ...
+    def engine(self) -> CollectiveEngine: ...
     @property
     def entering(self) -> dict[Collective, None]: ...
 
@@ -38,14 +51,14 @@ class NetworkAccess(Protocol):
 
 
 class _Group:
-    """Those of some ranks who are told together: `ranks` have come to the step at the time at which `event` fires."""
+    """Ranks with one event for all that reach a step at one time; the event's value are these ranks."""
 
     __slots__ = ("_look", "awaited", "event", "ranks", "step")
 
     def __init__(self, look: Callable[[list[int]], None], ranks: Sequence[int], step: int):
         self._look = look
         self.step = step
-        self.awaited = set(ranks)  # those who have not come
+        self.awaited = set(ranks)  # ranks that have not reached the step
         self.event: simpy.Event | None = None
         self.ranks: list[int] = []
 
@@ -62,7 +75,9 @@ class Collective:
     rank goes on when its own messages of the step have ended, after its own pause.
     """
 
-    def __init__(self, wires: NetworkAccess, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None):
+    def __init__(
+        self, network: CollectiveNetwork, schedule: Schedule, nodes: np.ndarray, delay_s: np.ndarray | None = None
+    ):
         shape = (schedule.num_ranks, schedule.num_steps)
         delays = None if delay_s is None else as_numbers("delay_s", delay_s)
         if delays is not None and (delays.shape != shape or not ((delays >= 0) & (delays < INFINITE)).all()):
@@ -70,42 +85,42 @@ class Collective:
         self.schedule = schedule
         self.nodes = nodes
         self.delay_s = delays
-        self.finished: simpy.Event = wires.env.event()
+        self.finished: simpy.Event = network.env.event()
         self.num_entered = 0
-        self.entries: list[tuple[list[int], list[float]]] = []  # ranks that their side has not heard of, and times
+        self.entries: list[tuple[list[int], list[float]]] = []  # (ranks, times) not passed to the engine yet
         self._entered: set[int] = set()
         self._waiting: dict[int, list[tuple[int, simpy.Event]]] = {}
         self._groups: list[_Group] = []
-        self._unexpected: list[_Group] = []  # those that the side has not heard of
-        self._to_expect: list[int] = []  # ranks whose end is waited for, which the side has not heard of
-        self._wires = wires
+        self._unexpected: list[_Group] = []  # those that the engine has not got yet
+        self._to_expect: list[int] = []  # ranks whose end is waited for, not passed to the engine yet
+        self._network = network
         if schedule.num_ranks:
-            self.ranks: EngineRanks = wires.side.begin(self)
+            self.ranks: EngineRanks = network.engine.begin(self)
         else:
-            wires.side.told.append((self.finished, PlayTimes(np.empty(0))))
+            network.engine.notifications.append((self.finished, PlayTimes(np.empty(0))))
 
     def enter(self, *ranks: int) -> None:
-        """Let ranks take part from now on."""
-        self._wires.before_acting()
-        now_s = self._wires.side.now_s
+        """Let ranks enter now."""
+        self._network.before_acting()
+        now_s = self._network.engine.now_s
         if len(ranks) == 1:
             self._note_entry(ranks[0], now_s)
         else:
             self._note_entries(ranks, [now_s] * len(ranks))
-        self._wires.after_acting()
+        self._network.after_acting()
 
     def enter_each(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its own time on, none of which is before now."""
-        self._wires.before_acting()
+        """Let ranks enter, each at its own time, none before now."""
+        self._network.before_acting()
         self._note_entries(ranks, times_s)
-        self._wires.after_acting()
+        self._network.after_acting()
 
     def enter_at(self, times_s: Sequence[float]) -> None:
-        """Let every rank take part from its own time on [num_ranks], none of which is before now."""
+        """Let every rank enter at its own time [num_ranks], none before now."""
         self._note_entries(range(self.schedule.num_ranks), times_s)
 
     def flush(self) -> None:
-        """Let the side that plays them know of ranks that have entered here, and of those who are waited for."""
+        """Pass to the engine which ranks have entered, and which ranks are waited for."""
         groups, self._unexpected = self._unexpected, []
         for group in groups:
             self._expect(group)
@@ -115,22 +130,22 @@ class Collective:
         entries, self.entries = self.entries, []
         if len(entries) == 1:
             self.ranks.enter(*entries[0])
-        elif entries:  # all at once, in the order in which they came
+        elif entries:  # all at once, in their order
             together = [[*chain.from_iterable(column)] for column in zip(*entries, strict=True)]
             self.ranks.enter(*together)
 
     def take_part(self, rank: int, done: simpy.Event | None = None) -> simpy.Event:
         """Let a rank enter now, and return what `done` does."""
-        wires = self._wires
-        wires.before_acting()
-        self._note_entry(rank, wires.side.now_s)
-        event, num_steps = done or simpy.Event(wires.env), self.schedule.num_steps
+        network = self._network
+        network.before_acting()
+        self._note_entry(rank, network.engine.now_s)
+        event, num_steps = done or simpy.Event(network.env), self.schedule.num_steps
         if rank in self._waiting:
             self._waiting[rank].append((num_steps, event))
         else:
             self._waiting[rank] = [(num_steps, event)]
         self._to_expect.append(rank)
-        wires.after_acting()
+        network.after_acting()
         return event
 
     def done(self, rank: int, event: simpy.Event | None = None) -> simpy.Event:
@@ -140,8 +155,8 @@ class Collective:
     def reached(self, rank: int, step: int, event: simpy.Event | None = None) -> simpy.Event:
         """Return an event, or the one given, that fires when this rank has finished every step before `step`."""
         self._check(rank, step)
-        event = event or simpy.Event(self._wires.env)
-        self._wires.before_waiting()
+        event = event or simpy.Event(self._network.env)
+        self._network.before_waiting()
         if self.ranks.step_of(rank) >= step:
             event.succeed()
         else:
@@ -152,17 +167,17 @@ class Collective:
     def watch(self, ranks: Sequence[int], step: int, look: Callable[[list[int]], None]) -> None:
         """Call `look(ranks)` on the clock as these ranks finish every step before `step`, once for those of one time.
 
-        That is what waiting for each by `reached` comes to, in fewer events.
+        The effect is that of `reached` for each rank, with fewer events.
         """
-        self._wires.before_waiting()
+        self._network.before_waiting()
         group = _Group(look, ranks, step)
         self._groups.append(group)
         self._unexpected.append(group)
-        self._wires.entering[self] = None
-        self._wires.after_acting()
+        self._network.entering[self] = None
+        self._network.after_acting()
 
     def _check(self, rank: int, step: int) -> None:
-        """Refuse ranks and steps that there are not."""
+        """Refuse ranks and steps that do not exist."""
         schedule = self.schedule
         if not 0 <= rank < schedule.num_ranks or not 0 <= step <= schedule.num_steps:
             raise InputError(
@@ -172,7 +187,7 @@ class Collective:
             )
 
     def awaited(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ranks and the steps that somebody waits for [num_awaited]."""
+        """Return the ranks and the steps that are waited for [num_awaited]."""
         pairs = [(rank, step) for rank, entries in self._waiting.items() for step, _ in entries]
         own = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         ranks, steps = [own[:, 0]], [own[:, 1]]
@@ -182,97 +197,97 @@ class Collective:
         return np.concatenate(ranks), np.concatenate(steps)
 
     def awaited_outside(self) -> list[int]:
-        """Return the ranks that have not entered, for whose part or whole somebody waits who is no rank here."""
+        """Return the ranks that have not entered, and whose events something outside the collective waits for."""
         awaits_all = bool(self.finished.callbacks) and not self._entered
         outside = (rank for rank in range(self.schedule.num_ranks) if rank not in self._entered)
         return [rank for rank in outside if awaits_all or rank in self._waiting]
 
-    def came(self, rank: int, step: int) -> None:
-        """Let those know who wait for a rank to have come to a step."""
+    def notify(self, rank: int, step: int) -> None:
+        """Fire the events that wait for this rank, which has reached a step."""
         later: list[int] = []  # steps that are still waited for
         for group in self._groups:
             if rank not in group.awaited:
                 continue
             if group.step <= step:
-                self._tell_group(group, [rank])
+                self._notify_group(group, [rank])
             else:
                 later.append(group.step)
         waiting = self._waiting.pop(rank, ())
-        for due, event in waiting:
+        for due, event in waiting if len(waiting) < 2 else sorted(waiting, key=_STEP):
             if due <= step:
-                self._wires.side.told.append((event, None))
+                self._network.engine.notifications.append((event, None))
             else:
                 later.append(due)
                 self._waiting.setdefault(rank, []).append((due, event))
         if later:
             self.ranks.expect(rank, min(later))
 
-    def came_each(self, ranks: list[int], steps: list[int]) -> None:
-        """Let those know who wait for ranks to have come to their steps, at one time."""
+    def notify_each(self, ranks: list[int], steps: list[int]) -> None:
+        """Fire the events that wait for ranks, which have reached their steps at one time."""
         if self._waiting:
             for rank, step in zip(ranks, steps, strict=True):
-                self.came(rank, step)
+                self.notify(rank, step)
             return
-        later: dict[int, int] = {}  # the next step at which somebody still waits for a rank
+        later: dict[int, int] = {}  # the next step at which each rank is still waited for
         for group in self._groups:
             awaited, due = group.awaited, group.step
             there = [rank for rank, step in zip(ranks, steps, strict=True) if due <= step and rank in awaited]
             if there:
-                self._tell_group(group, there)
+                self._notify_group(group, there)
             for rank in awaited.intersection(ranks):
                 later[rank] = min(due, later.get(rank, due))
         for due in sorted(set(later.values())):
             self.ranks.expect_each([rank for rank, step in later.items() if step == due], due)
 
-    def came_together(self, ranks: np.ndarray, steps: np.ndarray) -> None:
-        """Let those know who wait for ranks to have come to their steps, at one time and without the side's help."""
+    def notify_forecast(self, ranks: np.ndarray, steps: np.ndarray) -> None:
+        """Fire the events that wait for ranks, which have reached their steps at one time, without the engine."""
         pairs = [*zip(ranks.tolist(), steps.tolist(), strict=True)]
         for group in self._groups:
             there = [rank for rank, step in pairs if step >= group.step and rank in group.awaited]
             if there:
-                self._tell_group(group, there)
+                self._notify_group(group, there)
         if self._waiting:
             for rank, step in pairs:
                 if rank in self._waiting:
-                    self.came(rank, step)
+                    self.notify(rank, step)
 
     def withdraw(self) -> None:
-        """Take back what the side has not heard of, since all has been worked out without it."""
+        """Take back what the engine has not got yet, since all has been computed without it."""
         self.entries, self._unexpected, self._to_expect = [], [], []
-        self._wires.entering.pop(self, None)
+        self._network.entering.pop(self, None)
 
     def over(self, end_s: np.ndarray) -> None:
-        """Let those know who wait for all ranks, which have ended at their times [num_ranks]."""
-        del self._wires.side.collectives[self]
-        self._wires.side.told.append((self.finished, PlayTimes(end_s)))
+        """Fire `finished`: all ranks have ended at their times [num_ranks]."""
+        del self._network.engine.collectives[self]
+        self._network.engine.notifications.append((self.finished, PlayTimes(end_s)))
 
-    def _tell_group(self, group: _Group, ranks: list[int]) -> None:
-        """Let somebody know who is told together of the ranks that come at one time."""
+    def _notify_group(self, group: _Group, ranks: list[int]) -> None:
+        """Fire the event of a group for ranks that reach its step at one time."""
         group.awaited.difference_update(ranks)
         if group.event is None or group.event.triggered:
-            group.event, group.ranks = self._wires.env.event(), []
+            group.event, group.ranks = self._network.env.event(), []
             group.event.callbacks.append(group.look)
-            self._wires.side.told.append((group.event, group.ranks))
+            self._network.engine.notifications.append((group.event, group.ranks))
         group.ranks += ranks
 
     def _expect(self, group: _Group) -> None:
-        """Let the side tell of the ranks that a group waits for; those that are there are told now."""
+        """Let the engine report the ranks that a group waits for; for those that are there already, fire now."""
         awaited = sorted(group.awaited)
         there = [rank for rank, step in zip(awaited, self.ranks.steps_of(awaited), strict=True) if step >= group.step]
         if there:
-            self._tell_group(group, there)
+            self._notify_group(group, there)
         if group.awaited:
             self.ranks.expect_each(sorted(group.awaited), group.step)
 
     def _note_entry(self, rank: int, time_s: float) -> None:
-        """Note that one rank enters: as `_note_entries` does, with less to look through."""
+        """Note that one rank enters: as `_note_entries` does, with fewer checks."""
         self._check(rank, 0)
         if rank in self._entered:
             raise InputError(f"rank {rank} has entered this collective before", got=str(rank))
         self._entered.add(rank)
         self.num_entered += 1
         self.entries.append(([rank], [time_s]))
-        self._wires.entering[self] = None
+        self._network.entering[self] = None
 
     def _note_entries(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
         if len(ranks) == 1:
@@ -289,4 +304,4 @@ class Collective:
             entered |= new
             self.num_entered += len(new)
             self.entries.append(([*ranks], [*times_s]))
-            self._wires.entering[self] = None
+            self._network.entering[self] = None

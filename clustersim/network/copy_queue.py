@@ -1,4 +1,4 @@
-"""Conveyors: messages between the same nodes again and again, of which nobody waits for each by itself."""
+"""Queues of copies: messages between the same nodes again and again, without an event for each."""
 
 from __future__ import annotations
 
@@ -9,24 +9,33 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import simpy
 
-from clustersim.network.engine import Side
 from clustersim.network.flow import Flow
 
 
-class NetworkAccess(Protocol):
-    """What a conveyor needs of its network."""
+class CopyEngine(Protocol):
+    """What a queue of copies needs of the engine that simulates them."""
+
+    notifications: list[tuple[simpy.Event, Any]]
+
+    def send_queued(
+        self, queue: CopyQueue, pairs: Sequence[int], num_bytes: Sequence[float], start_s: Sequence[float]
+    ) -> None: ...
+
+
+class CopyNetwork(Protocol):
+    """What a queue of copies needs of its network."""
 
     env: simpy.Environment
 
     @property
-    def side(self) -> Side: ...
+    def engine(self) -> CopyEngine: ...
     def before_acting(self) -> None: ...
     def after_acting(self) -> None: ...
     def note_sent(self, num_messages: int) -> None: ...
 
 
 class QueuedCopy(NamedTuple):
-    """What a conveyor carries: between which pair, its size, the earliest time to set off, and what it is."""
+    """A copy: over which pair, its bytes, the earliest time to start, and a key."""
 
     pair: int
     num_bytes: float
@@ -35,34 +44,34 @@ class QueuedCopy(NamedTuple):
 
 
 class CopyQueue:
-    """Messages between pairs of nodes [num_pairs], on belts that each carry one after another, as they came.
+    """Messages between pairs of nodes [num_pairs], on lanes that each carry one after another, in their order.
 
-    The pairs p, p + `num_belts`, p + 2 `num_belts` ... share a belt. `look(what, pairs)` is called on SimPy's clock as
-    something arrives over the pairs that it was sent over, once for those of one time.
+    The pairs p, p + `num_lanes`, p + 2 `num_lanes` ... share a lane. `on_arrival(what, pairs)` is called on SimPy's
+    clock with the pairs on which a copy with the key `what` arrives, once for those of one time.
     """
 
     def __init__(
         self,
-        wires: NetworkAccess,
+        network: CopyNetwork,
         src: np.ndarray,
         dst: np.ndarray,
-        num_belts: int,
-        look: Callable[[Any, list[int]], None],
+        num_lanes: int,
+        on_arrival: Callable[[Any, list[int]], None],
     ):
         self.src, self.dst = src, dst
-        self._wires, self._look = wires, look
-        self._belts: list[deque[QueuedCopy]] = [deque() for _ in range(num_belts)]
-        self._event: simpy.Event | None = None  # of those who arrive at this time
+        self._network, self._on_arrival = network, on_arrival
+        self._lanes: list[deque[QueuedCopy]] = [deque() for _ in range(num_lanes)]
+        self._event: simpy.Event | None = None  # of the arrivals at this time
         self._arrived: list[int] = []
 
     def send(self, pairs: Sequence[int], num_bytes: float, start_s: Sequence[float], what: Hashable) -> None:
-        """Send a message of so many bytes over each of some pairs, once its time is there and those before it are."""
+        """Send a message over each of some pairs, at its time or after those before it on its lane."""
         free = []
         for pair, time_s in zip(pairs, start_s, strict=True):
-            belt = self._belts[pair % len(self._belts)]
-            belt.append(QueuedCopy(pair, num_bytes, time_s, what))
-            if len(belt) == 1:
-                free.append(belt[0])
+            lane = self._lanes[pair % len(self._lanes)]
+            lane.append(QueuedCopy(pair, num_bytes, time_s, what))
+            if len(lane) == 1:
+                free.append(lane[0])
         if free:
             self._set_off(free)
 
@@ -73,30 +82,30 @@ class CopyQueue:
     def arrived(self, pairs: list[int]) -> None:
         """Note that the messages of pairs have arrived."""
         if self._event is None or self._event.triggered:
-            self._event, self._arrived = self._wires.env.event(), []
-            self._event.callbacks.append(self._tell)
-            self._wires.side.told.append((self._event, self._arrived))
+            self._event, self._arrived = self._network.env.event(), []
+            self._event.callbacks.append(self._on_arrivals)
+            self._network.engine.notifications.append((self._event, self._arrived))
         self._arrived += pairs
 
-    def _tell(self, event: simpy.Event) -> None:
-        """Let what is next on their belts set off behind messages that have arrived, and tell of these."""
+    def _on_arrivals(self, event: simpy.Event) -> None:
+        """Start the next copies on the lanes of those that have arrived, and call back with these."""
         assert isinstance(event.value, list)
         arrived: dict[Hashable, list[int]] = {}
         following = []
         for pair in event.value:
-            belt = self._belts[pair % len(self._belts)]
-            arrived.setdefault(belt.popleft().what, []).append(pair)
-            if belt:
-                following.append(belt[0])
+            lane = self._lanes[pair % len(self._lanes)]
+            arrived.setdefault(lane.popleft().what, []).append(pair)
+            if lane:
+                following.append(lane[0])
         if following:
             self._set_off(following)
         for what, pairs in arrived.items():
-            self._look(what, pairs)
+            self._on_arrival(what, pairs)
 
     def _set_off(self, loads: list[QueuedCopy]) -> None:
-        wires = self._wires
-        wires.before_acting()
-        wires.note_sent(len(loads))
+        network = self._network
+        network.before_acting()
+        network.note_sent(len(loads))
         pairs, num_bytes, start_s, _ = zip(*loads, strict=True)
-        wires.side.convey(self, pairs, num_bytes, start_s)
-        wires.after_acting()
+        network.engine.send_queued(self, pairs, num_bytes, start_s)
+        network.after_acting()

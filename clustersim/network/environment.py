@@ -1,4 +1,4 @@
-"""The clock that networks are played on: SimPy's own, which also says who is left waiting for ever."""
+"""The SimPy clock of networks, which raises an error if the simulation is stuck; and events fired outside its queue."""
 
 from __future__ import annotations
 
@@ -12,13 +12,34 @@ from simpy.events import EventPriority
 
 from clustersim.errors import SimulationError
 
-_MOST_TOLD = 8  # of those who wait
-_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
+_MOST_LISTED = 8  # ranks and messages in an error message
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has fired, as in SimPy
 _FIRST_OF_ALL = EventPriority(-1)
 
 
+def fire(event: simpy.Event, value: Any = None) -> None:
+    """Fire an event now and run its callbacks at once; to be called from a callback, outside any process.
+
+    Where `env.run` runs until this event, the other callbacks come when it is run again, as in SimPy.
+
+    >>> event = simpy.Environment().event()
+    >>> fire(event, 3)
+    >>> event.processed, event.value
+    (True, 3)
+    """
+    event._ok, event._value = True, value
+    waiting, event.callbacks = iter(event.callbacks), _NONE_ANY_MORE
+    try:
+        for go_on in waiting:
+            go_on(event)
+    except StopSimulation:
+        event.callbacks = [*waiting]
+        event.env.schedule(event, _FIRST_OF_ALL)
+        raise
+
+
 class Waiting(Protocol):
-    """A network as its clock sees it, played up to `now_s`."""
+    """A network as its clock sees it, simulated up to `now_s`."""
 
     @property
     def now_s(self) -> float: ...
@@ -29,28 +50,27 @@ class Waiting(Protocol):
 class Environment(simpy.Environment):
     """SimPy's environment, for simulations with networks; each registers itself in `networks`.
 
-    The clock has seconds as floats. What is due at one time is processed first come, first served, except that
-    networks come after everything else that is due then: a process that acts at that time is heard before any
-    message moves on. What a network's processes then begin at the same time comes before it again, and so on,
-    until nothing is due. Within an instant of the network messages end first, then ranks go on, then messages
-    reach their links, and links are shared once, after that.
+    The clock has seconds as floats. Events of one time are processed first come, first served, but networks come
+    last: what a process does at that time comes before any message moves. What the processes of a network then
+    begin at the same time comes before the network again, and so on, until nothing is due. Within an instant of
+    the network messages end first, then ranks go on, then messages reach their links; links are shared once, last.
 
-    If nothing is scheduled any more while messages or ranks of a collective stand still, that is told as a
-    `SimulationError`, where SimPy would end quietly or say that no events are left.
+    If nothing is scheduled any more while messages or ranks of a collective are stuck, a `SimulationError` says so.
+    SimPy would end quietly or say that no events are left.
     """
 
-    __slots__ = ("_now",)  # where it is read most quickly
+    __slots__ = ("_now",)  # reads faster than an instance dictionary
 
     def __init__(self, initial_time: SimTime = 0):
         super().__init__(initial_time)
         self.networks: list[Waiting] = []
 
     def step(self) -> None:
-        """Process the next event: what SimPy does, in one call instead of two for each event of a simulation."""
+        """Process the next event, as SimPy does, in one call instead of two for each event."""
         try:
             self._now, _, _, event = heappop(self._queue)
         except IndexError:
-            self._tell_who_is_stuck()
+            self._raise_if_stuck()
             raise EmptySchedule from None
         callbacks, event.callbacks = event.callbacks, _NONE_ANY_MORE
         try:
@@ -65,14 +85,14 @@ class Environment(simpy.Environment):
             failure.__cause__ = event._value
             raise failure
 
-    def _tell_who_is_stuck(self) -> None:
+    def _raise_if_stuck(self) -> None:
         stuck = [str(wait) for network in self.networks for wait in network.stuck()]
         if stuck:
-            more = [f"and {len(stuck) - _MOST_TOLD:,} more"] if len(stuck) > _MOST_TOLD else []
-            lines = "\n  ".join([*stuck[:_MOST_TOLD], *more])
+            more = [f"and {len(stuck) - _MOST_LISTED:,} more"] if len(stuck) > _MOST_LISTED else []
+            lines = "\n  ".join([*stuck[:_MOST_LISTED], *more])
             now_s = max(self.now, *(network.now_s for network in self.networks))
-            raise SimulationError(f"at {now_s} s nothing can happen any more, but somebody waits:\n  {lines}")
+            raise SimulationError(f"at {now_s} s the simulation is stuck, and these wait for ever:\n  {lines}")
 
 
-# The slot itself, which costs a third of what a property does that reads it.
+# The slot itself: reading it costs a third of reading a property.
 Environment.now = Environment.__dict__["_now"]  # type: ignore[method-assign]

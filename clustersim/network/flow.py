@@ -1,4 +1,4 @@
-"""What is on the wire: links in use, the path of a message, and the message itself."""
+"""Links in use, the path of a message, and the message itself as a flow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INFINITE = float("inf")
 
 
 class Link:
-    """Directed links that the same paths cross, so that what is on one is on all: the narrowest stands for them.
+    """Directed links that the same paths cross, so that a flow on one is on all. The narrowest stands for them.
 
     `rates` are their bytes per second by number, `bytes_per_s` is the lowest of them; each has carried `carried_bytes`.
     `flows` are on them in the order in which they came.
@@ -30,12 +30,12 @@ class Link:
         return min(self.rates, key=self.rates.__getitem__)
 
     def set_rate(self, number: int, bytes_per_s: float) -> None:
-        """Let one of them have another rate."""
+        """Change the rate of one of them."""
         self.rates[number] = bytes_per_s
         self.bytes_per_s = min(self.rates.values())
 
     def split(self, numbers: list[int]) -> Link:
-        """Take some of them out, not the narrowest, which may hold flows back; return the link that these are now."""
+        """Split off some of them, but not the narrowest, which may hold flows back; return the new link."""
         other = Link({number: self.rates.pop(number) for number in numbers})
         other.carried_bytes, other.flows, other.paths = self.carried_bytes, self.flows.copy(), self.paths.copy()
         return other
@@ -61,13 +61,13 @@ class Path:
 
 
 class Sender(Protocol):
-    """Whoever wants to know that a flow has ended."""
+    """Is called when its flow has ended."""
 
     def ended(self, flow: Flow) -> None: ...
 
 
 class Flow:
-    """A message on its way. It moves at `bytes_per_s` since `since_s`; `left_bytes` is what was left then.
+    """A message in flight. It moves at `bytes_per_s` since `since_s`; `left_bytes` is what was left then.
 
     `level` is the rate per weight, set by the full link `bottleneck`; `mark` is the solver's. It is due to end
     at `end_s`, which is infinite where it does not move.
@@ -100,18 +100,18 @@ class Flow:
         self.mark = 0
 
     def moved_bytes(self, now_s: float) -> float:
-        """Return how much of it has been moved by a time, at the rate it has."""
+        """Return how many bytes have moved by a time, at its present rate."""
         return moved_bytes(self.num_bytes, self.left_bytes, self.bytes_per_s, now_s - self.since_s)
 
     @property
-    def alone_s(self) -> float:
-        """How long it takes on its links when it has them for itself."""
+    def uncontended_s(self) -> float:
+        """The time on its links without contention."""
         narrowest = self.path.narrowest
-        return alone_s(self.num_bytes, INFINITE if narrowest is None else narrowest.bytes_per_s)
+        return uncontended_s(self.num_bytes, INFINITE if narrowest is None else narrowest.bytes_per_s)
 
 
 def moved_bytes(num_bytes: float, left_bytes: float, bytes_per_s: float, for_s: float) -> float:
-    """Return what a message has moved that had so much left and a rate since; rounding does not take it above all.
+    """Return the bytes moved, from the bytes left and the rate since then; rounding does not exceed all bytes.
 
     >>> moved_bytes(6.0, 4.0, 2.0, 1.5), moved_bytes(6.0, 4.0, 2.0, 2.1)
     (5.0, 6.0)
@@ -119,10 +119,10 @@ def moved_bytes(num_bytes: float, left_bytes: float, bytes_per_s: float, for_s: 
     return min(num_bytes, num_bytes - left_bytes + bytes_per_s * for_s)
 
 
-def alone_s(num_bytes: float, bytes_per_s: float) -> float:
-    """Return how long bytes take at a rate, which is for ever at none.
+def uncontended_s(num_bytes: float, bytes_per_s: float) -> float:
+    """Return how long bytes take at a rate; infinite at none.
 
-    >>> alone_s(6.0, 2.0), alone_s(6.0, 0.0), alone_s(0.0, 0.0), alone_s(6.0, INFINITE)
+    >>> uncontended_s(6.0, 2.0), uncontended_s(6.0, 0.0), uncontended_s(0.0, 0.0), uncontended_s(6.0, INFINITE)
     (3.0, inf, 0.0, 0.0)
     """
     if not num_bytes:

@@ -1,4 +1,4 @@
-"""A clock inside a network: processes on it are played with the messages, ahead of SimPy's own clock."""
+"""A clock inside a network: its processes are simulated with the messages, ahead of SimPy's own clock."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from simpy.events import EventPriority, ProcessGenerator
 from clustersim.network.flow import INFINITE
 
 _NORMAL, _URGENT = EventPriority(1), EventPriority(0)
-_NONE_ANY_MORE: Any = None  # callbacks of an event that has happened, as SimPy has it
+_NONE_ANY_MORE: Any = None  # callbacks of an event that has fired, as in SimPy
 
 
-class NetworkAccess(Protocol):
+class ClockNetwork(Protocol):
     """What the clock needs of its network."""
 
     env: simpy.Environment
@@ -25,76 +25,76 @@ class NetworkAccess(Protocol):
     def now_s(self) -> float: ...
     def before_acting(self) -> None: ...
     def after_acting(self) -> None: ...
-    def tell(self, event: simpy.Event, value: Any) -> None: ...
+    def fire(self, event: simpy.Event, value: Any) -> None: ...
 
 
 class InnerClock(simpy.Environment):
-    """SimPy's environment as far as processes see it, kept by a network: who only waits for messages and times is here.
+    """An environment like SimPy's, owned by a network, for processes that wait only for messages and times.
 
-    A process here needs no event on the outer clock, which is that of the network; it is played from one event to the
-    next ahead of that, as messages are. What is due at one time comes in the order of SimPy, and before the network.
-    Nothing here may wait for what is on the outer clock; `outside` is for those there who wait for something here.
+    A process here needs no event on the outer clock, which is the network's environment. It is simulated ahead of that,
+    as messages are. Events of one time come in SimPy's order, and before the network. Nothing here may wait for an
+    event of the outer clock. `outside` gives an event there for an event here.
     """
 
-    def __init__(self, wires: NetworkAccess):
+    def __init__(self, network: ClockNetwork):
         super().__init__(0.0)
         self.is_playing = False
         self.due: deque[simpy.Event] = deque()  # what is due now, first come first served
         self.times: list[tuple[float, int, simpy.Event]] = []  # a heap of what is due later
         self._urgent: deque[simpy.Event] = deque()  # what comes before all that is due
         self._numbers = count()
-        self._wires = wires
+        self._network = network
 
     @property
     def now(self) -> float:
-        """The time of the network while it plays, and else that of the outer clock."""
-        return self._now if self.is_playing else self._wires.env.now
+        """The time of the network while it runs, else that of the outer clock."""
+        return self._now if self.is_playing else self._network.env.now
 
     @property
     def next_s(self) -> float:
-        """When the next thing is due, or infinity; what is due now is due at minus infinity."""
+        """When the next event is due, or infinity; what is due now is due at minus infinity."""
         if self.due:
             return -INFINITE
         return self.times[0][0] if self.times else INFINITE
 
     def schedule(self, event: simpy.Event, priority: EventPriority = _NORMAL, delay: float = 0) -> None:
-        """Let an event happen so much later."""
+        """Let an event fire so much later."""
         if self.is_playing:
             if delay or priority != _NORMAL:
                 self._put(event, priority, delay)
             else:
                 self.due.append(event)
         else:
-            self._wires.before_acting()
-            self._now = self._wires.now_s
+            self._network.before_acting()
+            self._now = self._network.now_s
             self._put(event, _NORMAL, delay)
-            self._wires.after_acting()
+            self._network.after_acting()
 
     def process(self, generator: ProcessGenerator) -> simpy.Process:
-        """Start a process here. This and the two below are what SimPy binds anew whenever they are called."""
+        """Start a process here. SimPy binds this method and the two below anew whenever they are called."""
         return simpy.Process(self, generator)
 
     def event(self) -> simpy.Event:
-        """Return an event that somebody will let happen."""
+        """Return an event that another process or the network will fire."""
         return simpy.Event(self)
 
     def timeout(self, delay: float = 0, value: Any | None = None) -> simpy.Timeout:
-        """Return an event that happens so many seconds later."""
+        """Return an event that fires so many seconds later."""
         return simpy.Timeout(self, delay, value)
 
-    def happen(self, event: simpy.Event, value: Any) -> None:
-        """Let something of the network happen now that processes here wait for."""
+    def fire(self, event: simpy.Event, value: Any) -> None:
+        """Fire an event of the network that processes here wait for."""
         event._ok, event._value = True, value
         self.due.append(event)
 
     def outside(self, event: simpy.Event) -> simpy.Event:
-        """Return an event on the outer clock that happens when one here does."""
-        told = self._wires.env.event()
-        event.callbacks.append(lambda here: self._wires.tell(told, here.value))
-        return told
+        """Return an event on the outer clock that fires when one here does."""
+        outer = self._network.env.event()
+        event.callbacks.append(lambda here: self._network.fire(outer, here.value))
+        return outer
 
     def play(self, now_s: float) -> None:
-        """Let everything happen that is due by now, and what follows from it at once."""
+        """Fire everything that is due by now, and what follows from it at once."""
         times, urgent, due = self.times, self._urgent, self.due
         while times and times[0][0] <= now_s:
             due.append(heappop(times)[2])

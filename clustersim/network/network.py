@@ -9,55 +9,57 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from clustersim.arguments import as_numbers, check_type
+from clustersim.arguments import as_numbers, check_number, check_type
 from clustersim.collectives.schedule import Schedule
 from clustersim.errors import InputError
-from clustersim.network.at_hand import most_plain_messages
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
-from clustersim.network.engine import Counts, FlowRate, Side
+from clustersim.network.engine import Engine
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
 from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import Costs, payload_bytes_per_s, payload_rates
 from clustersim.network.player import Player
+from clustersim.network.progress import Counts, FlowRate, Stuck
 from clustersim.network.python_engine.engine import PythonEngine
-from clustersim.network.stuck import Stuck
 from clustersim.network.transfer import Sent, SentTogether, check_message
 from clustersim.network.uncontended.forecast import UncontendedForecaster
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
 from clustersim.topology import Topology, load_topology
 
-SIDES = ("plain", "compiled")
-MOST_PLAIN_MESSAGES = 100_000  # that are played without loading a compiler
-_MESSAGES_PER_LEVEL = 3  # that share no link take the plain side as long as the level of a link
-_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which are likely to meet
-_MESSAGES_PER_SENT = 4  # more than itself, for one that a process sends
-_LONE = "collectives that met nobody else worked out step by step, not message by message"
-_UNISON = "steps of collectives in unison multiplied: those that only repeated the ones before were not played"
+ENGINES = ("python", "numba")
+MOST_PYTHON_MESSAGES = 100_000  # above it the Numba engine takes over
+_MESSAGES_PER_LEVEL = 3  # uncontended messages that take the Python engine as long as the level of a link
+_MESSAGES_PER_TRANSFER = 20  # the same for one of many transfers at once, which probably contend
+_MESSAGES_PER_SENT = 4  # the same, beside itself, for one that a process sends
+_UNCONTENDED = "uncontended collectives computed step by step, not message by message"
+_LOCKSTEP = "repeated steps of collectives in lockstep extrapolated, not simulated"
 
 
 class Network:
     """Messages over the links of a topology, in simulated time.
 
-    A message first waits for the latency of its route and `overhead_s`, then shares every link of the
-    route with whatever else is there. `efficiency` is the share of a link's rate that is payload. With
-    `adds`, a message that reduces also takes its time in the receiver's memory (`Topology.adders`), or
-    `add_s_per_byte` where given. Inside a host a message costs `host_overhead_s`, where given.
+    A message first waits for the latency of its route and `overhead_s`. Then it shares every link of the route
+    with all other messages there. `efficiency` is the share of a link's rate that is payload. With `adds`, a
+    message that reduces also takes time in the receiver's memory (`Topology.adders`), or `add_s_per_byte` where
+    given. Inside a host a message costs `host_overhead_s`, where given.
 
-    What happens inside the network needs no SimPy event: it is played ahead, up to the next event that
-    anybody else has on the clock or to a completion that somebody waits for. So whoever acts does it from
-    a process, or between two calls of `env.run`. At one time, the network comes after all other events.
-    A collective that nobody else meets is worked out step by step instead of message by message (`uncontended`),
-    unless `exact`. Work of more than `MOST_PLAIN_MESSAGES`, or of fewer where compiled kernels are at hand
-    (`numba_loaded`), is played by those, which give the same times; `side` ("plain" or "compiled") says who
-    plays whatever the work.
+    What happens inside the network needs no SimPy event. It is simulated ahead, up to the next event on the SimPy
+    clock or to a completion that a process waits for. So act on it from a process, or between two calls of
+    `env.run`. At one time, the network comes after all other events. An uncontended collective is computed step by
+    step instead of message by message (see `uncontended`), unless `exact`.
+
+    Work of more than `numba_from_messages` (`MOST_PYTHON_MESSAGES` where not given) moves from the Python engine to
+    the Numba engine, which gives the same times. `engine` ("python" or "numba") fixes the engine for any amount of
+    work. Loading Numba takes as long as very many messages on the Python engine. A process that simulates a thousand
+    networks gets that time back with the first few, and so asks for a lower limit. The Numba engine sums the bytes
+    of a link in another order, so they may differ in the last digit.
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
-    What a node sends another of a different host has no more than `connection_bytes_per_s`, where given.
+    Messages from one node to another of a different host have at most `connection_bytes_per_s`, where given.
 
-    Processes that wait for messages, times and each other only may live on the `inner_clock`, which is an environment
-    as SimPy's is and costs less (see there).
+    Processes that wait only for messages, times and each other may run on the `inner_clock`. It is an environment
+    like SimPy's and costs less (see there).
     """
 
     def __init__(
@@ -73,15 +75,19 @@ class Network:
         exact: bool = False,
         eager_bytes: float = 0.0,
         connection_bytes_per_s: float | None = None,
-        side: str | None = None,
+        engine: str | None = None,
+        *,
+        numba_from_messages: int | None = None,
     ):
         check_type("env", env, simpy.Environment, "a simpy.Environment")
         for name, switch in (("adds", adds), ("exact", exact)):
             check_type(name, switch, (bool, np.bool_), "True or False")
-        if not (side is None or (isinstance(side, str) and side in SIDES)):
-            raise InputError(f"side must be one of {', '.join(SIDES)} or None (got {side!r})", got=repr(side))
-        if side == "compiled" and sharing != "max-min":
-            raise InputError(f"the compiled side shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
+        if not (engine is None or (isinstance(engine, str) and engine in ENGINES)):
+            raise InputError(f"engine must be one of {', '.join(ENGINES)} or None (got {engine!r})", got=repr(engine))
+        if engine == "numba" and sharing != "max-min":
+            raise InputError(f"the numba engine shares max-min only (got {sharing!r})", got=sharing, allowed="max-min")
+        if numba_from_messages is not None:
+            check_number("numba_from_messages", numba_from_messages, least=0)
         self._costs = Costs(
             overhead_s, efficiency, host_overhead_s, add_s_per_byte, eager_bytes, connection_bytes_per_s
         )
@@ -91,69 +97,73 @@ class Network:
         self.overhead_s = overhead_s
         self.adds = adds
         self.inner_clock = InnerClock(self)
-        plain = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
-        self.side: Side = plain  # what plays this network: the plain side, or the compiled one for much work
-        self._may_compile = side is None and sharing == "max-min"
-        self._shortcut = None if exact else UncontendedShortcut(self._make_alone, eager_bytes > 0)
-        self._player = Player(env, plain, self.inner_clock, self._shortcut, self._look_at_work)
-        self.entering = self._player.entering  # collectives that ranks have entered since it was played
-        self._num_sent = 0  # messages that were sent by themselves
+        python = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
+        self.engine: Engine = python  # the Python engine, or the Numba engine for much work
+        self._may_compile = engine is None and sharing == "max-min"
+        self._shortcut = None if exact else UncontendedShortcut(self._make_forecaster, eager_bytes > 0)
+        self._player = Player(env, python, self.inner_clock, self._shortcut, self._choose_engine)
+        self.entering = self._player.entering  # collectives that ranks have entered since the engine last ran
+        self._num_sent = 0  # messages sent one by one
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
-        self._rates: dict[int, float] = {}  # of links that do not have that of their sheet
-        if side == "compiled":
+        self._numba_from_messages = numba_from_messages
+        self._rates: dict[int, float] = {}  # of links whose rate is not that of their sheet
+        if engine == "numba":
             self._compile()
         if isinstance(env, Environment):
             env.networks.append(self)
 
     @property
     def clock(self) -> simpy.Environment:
-        """The clock of who acts now: the inner one for a process there, else SimPy's own."""
+        """The clock of the current caller: the inner one for a process there, else SimPy's own."""
         return self.inner_clock if self.inner_clock.is_playing else self.env
 
     @property
     def now_s(self) -> float:
-        """The time up to which the network has been played, which may be ahead of SimPy's."""
-        return self.side.now_s
+        """The time up to which the network has been simulated, which may be ahead of SimPy's."""
+        return self.engine.now_s
 
     @property
     def link_bytes(self) -> np.ndarray:
-        """[num_links] bytes that each link has carried by now, those of messages on their way included."""
+        """[num_links] bytes that each link has carried by now, including those of messages in flight."""
         self._player.before_looking()
-        carried: np.ndarray = self.side.carried_bytes() + self.side.moving_bytes(max(float(self.env.now), self.now_s))
+        now_s = max(float(self.env.now), self.now_s)
+        carried: np.ndarray = self.engine.carried_bytes() + self.engine.moving_bytes(now_s)
         return carried
 
     @property
     def counts(self) -> Counts:
         """How much work the network has done so far."""
-        return self.side.counts
+        return self.engine.counts
 
     @property
-    def is_left_alone(self) -> bool:
-        """Whether the plain side is as it began, links shared max-min fairly, and nobody is on SimPy's clock."""
-        side = self.side
-        if not (self._may_compile and isinstance(side, PythonEngine)) or side.collectives or side.engine.after_share:
+    def is_unused(self) -> bool:
+        """Whether nothing has happened on the Python engine, links are shared max-min, and SimPy's clock is empty."""
+        engine = self.engine
+        if not (self._may_compile and isinstance(engine, PythonEngine)):
             return False
-        return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not side.is_stale
+        if engine.collectives or engine.loop.after_share:
+            return False
+        return self.now_s == self._num_sent == 0 and self.env.peek() == INFINITE and not engine.is_stale
 
     @property
     def shortcuts(self) -> tuple[str, ...]:
-        """Which shortcuts were taken, in words."""
-        lone = self._shortcut is not None and self._shortcut.num_taken > 0
-        told = {_LONE: lone, _UNISON: self.side.has_skipped}
-        return tuple(words for words, is_taken in told.items() if is_taken)
+        """The shortcuts that were taken, in words."""
+        is_uncontended = self._shortcut is not None and self._shortcut.num_taken > 0
+        taken = {_UNCONTENDED: is_uncontended, _LOCKSTEP: self.engine.has_skipped}
+        return tuple(words for words, is_taken in taken.items() if is_taken)
 
     def flows(self) -> list[FlowRate]:
-        """Return the flows that are on the wire from now on: what is due now has happened, and links are shared."""
+        """Return the flows on the links from now on: what is due now has happened, and links are shared."""
         self._player.settle()
-        return self.side.flows()
+        return self.engine.flows()
 
     def watch(self, look: Callable[[float, list[FlowRate]], None]) -> None:
         """Call `look(time_s, flows)` after every share of the links from now on, to see rates as they change.
 
-        Who looks at every message has every message played: no shortcut is taken any more.
+        Every message is simulated from then on: no shortcut is taken.
         """
         self._player.take_no_shortcut()
-        self.side.watch(lambda now_s: look(now_s, self.side.flows()))
+        self.engine.watch(lambda now_s: look(now_s, self.engine.flows()))
 
     def transfer(
         self,
@@ -175,7 +185,7 @@ class Network:
         player.before_acting()
         self._num_sent += 1
         sent = Sent(self, float(num_bytes), float(weight))
-        player.side.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
+        player.engine.send(sent, *ends, None if cap_bytes_per_s is None else float(cap_bytes_per_s))
         player.set_alarm()
         return sent
 
@@ -189,8 +199,8 @@ class Network:
     ) -> simpy.Event:
         """Send many messages; return an event that fires when all have ended, with `TransferTimes` of arrays.
 
-        Each starts at its own simulated time, none of which is before now, or now where no times are given. What
-        is the same for all may be a single number. SimPy sees one event for all of them.
+        Each starts at its own simulated time, none before now; without times, all start now. A value that is the same
+        for all may be a single number. SimPy sees one event for all of them.
         """
         if len(src) != len(dst):
             raise InputError(f"every transfer has a source and a destination (got {len(src)} and {len(dst)})")
@@ -204,41 +214,41 @@ class Network:
         ends = [np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst)]
         self.before_acting()
         self._num_ahead += _MESSAGES_PER_TRANSFER * len(src)
-        self._look_at_work()
+        self._choose_engine()
         sent = SentTogether(self, starts, sizes, weights)
-        self.side.send_together(sent, *ends)
+        self.engine.send_together(sent, *ends)
         self.after_acting()
         return sent
 
-    def conveyor(
+    def copy_queue(
         self,
         src: Sequence[Hashable],
         dst: Sequence[Hashable],
-        num_belts: int,
-        look: Callable[[Any, list[int]], None],
+        num_lanes: int,
+        on_arrival: Callable[[Any, list[int]], None],
     ) -> CopyQueue:
-        """Return what carries messages between pairs of nodes again and again, and calls `look` as they arrive."""
+        """Return a queue of copies between pairs of nodes, which calls `on_arrival(what, pairs)` as they arrive."""
         node = self.topology.node
         sources, targets = (np.array([node(where) for where in nodes], dtype=np.int64) for nodes in (src, dst))
-        return CopyQueue(self, sources, targets, num_belts, look)
+        return CopyQueue(self, sources, targets, num_lanes, on_arrival)
 
     def note_sent(self, num_messages: int) -> None:
-        """Note that messages are sent by themselves."""
+        """Count messages that are sent one by one."""
         self._num_sent += num_messages
 
     def cancel(self, transfer: simpy.Event) -> None:
-        """Call off what `transfer` or `add` returned: its event fires now, with the bytes delivered by now.
+        """Cancel what `transfer` or `add` returned: its event fires now, with the bytes delivered by now.
 
-        The links count them as carried, and others get its share. One that has ended is left as it is.
+        The links count these bytes as carried, and other messages get its share. It changes nothing that has ended.
         """
         if not isinstance(transfer, Sent) or transfer.network is not self:
             raise InputError(f"only a transfer of this network can be cancelled (got {transfer})", got=str(transfer))
         self.before_acting()
-        transfer.call_off()
+        transfer.cancel()
         self.after_acting()
 
     def set_rate(self, link: int, bytes_per_s: float) -> None:
-        """Let a link, by its number, have another rate from now on, which may be 0: then nothing on it moves.
+        """Change the rate of a link, by its number, from now on. At 0 nothing on it moves.
 
         As on the link's sheet, `efficiency` is the share of that rate that is payload.
         """
@@ -248,7 +258,7 @@ class Network:
             raise InputError(f"the rate of a link is 0 or more (got {bytes_per_s})", got=str(bytes_per_s))
         self.before_acting()
         self._rates[int(link)] = payload_bytes_per_s(self.topology, self._costs, int(link), float(bytes_per_s))
-        self.side.set_rate(int(link), self._rates[int(link)])
+        self.engine.set_rate(int(link), self._rates[int(link)])
         if self._shortcut is not None:
             self._shortcut.forget()
         self._player.set_alarm()
@@ -260,14 +270,14 @@ class Network:
         self.before_acting()
         self._num_sent += 1
         sent = Sent(self, float(num_bytes), 1.0)
-        self.side.add(sent, where)
+        self.engine.add(sent, where)
         self._player.set_alarm()
         return sent
 
     def begin(self, schedule: Schedule, ranks: Sequence[Hashable], delay_s: np.ndarray | None = None) -> Collective:
         """Prepare a collective among nodes; each rank enters it when it is ready.
 
-        A node may hold several ranks, as the memory of one host holds several servers: they share its links, and a
+        A node may hold several ranks, as the memory of one host holds several servers. They share its links, and a
         message between two of them ends at once.
         """
         check_type("schedule", schedule, Schedule, 'a Schedule, such as ALL_REDUCE["ring"](4, 1e6)')
@@ -284,7 +294,7 @@ class Network:
         self.before_acting()
         collective = Collective(self, schedule, nodes, delay_s)
         if self._may_compile:
-            self._num_ahead = sum(known.schedule.num_transfers() for known in self.side.collectives)
+            self._num_ahead = sum(known.schedule.num_transfers() for known in self.engine.collectives)
         self.after_acting()
         return collective
 
@@ -295,7 +305,7 @@ class Network:
         enter_s: Sequence[float] | np.ndarray | None = None,
         delay_s: np.ndarray | None = None,
     ) -> simpy.Event:
-        """Play a collective; return an event whose value has `end_s` [num_ranks].
+        """Simulate a collective; return an event whose value has `end_s` [num_ranks].
 
         Rank i is `ranks[i]`, enters at the simulated time `enter_s[i]` (now, where not given) and pauses
         `delay_s[i, step]` before each step.
@@ -313,51 +323,53 @@ class Network:
         return collective.finished
 
     def stuck(self) -> list[Stuck]:
-        """Return who waits on this network, if nothing can happen on it unless somebody acts; else nobody."""
-        return self.side.stuck(self._link_name)
+        """Return what waits on this network, if nothing can happen on it until a process acts; else an empty list."""
+        return self.engine.stuck(self._link_name)
 
     def before_acting(self) -> None:
         """Bring the network to SimPy's time."""
         self._player.before_acting()
 
     def after_acting(self) -> None:
-        """OnProgress SimPy what follows at once, and when to look again."""
+        """Fire what is due at once in SimPy, and set the next alarm."""
         self._player.after_acting()
 
-    def tell(self, event: simpy.Event, value: Any) -> None:
-        """Let an event happen at the network's time, on its clock."""
+    def fire(self, event: simpy.Event, value: Any) -> None:
+        """Fire an event at the network's time, on the clock of that event."""
         if event.env is self.inner_clock:
-            self.inner_clock.happen(event, value)
+            self.inner_clock.fire(event, value)
         else:
-            self.side.told.append((event, value))
+            self.engine.notifications.append((event, value))
 
     def before_waiting(self) -> None:
-        """Let somebody wait for a rank of a collective that has begun."""
+        """Prepare for a process that waits for a rank of a collective that has begun."""
         self._player.before_looking()
 
-    def _look_at_work(self) -> None:
-        """Let the compiled side go on where there is or has been work for it."""
+    def _choose_engine(self) -> None:
+        """Move to the Numba engine where there is or was enough work for it."""
         if not self._may_compile:
             return
-        side = self.side
-        if not (self._costs.eager_bytes and side.collectives):  # else it is not known which messages were early
-            assert isinstance(side, PythonEngine)
-            counts = side.counts
+        engine = self.engine
+        if not (self._costs.eager_bytes and engine.collectives):  # else it is not known which messages were early
+            assert isinstance(engine, PythonEngine)
+            counts = engine.counts
             played = counts.flows + _MESSAGES_PER_SENT * self._num_sent + _MESSAGES_PER_LEVEL * counts.levels
-            if self._num_ahead + played > min(MOST_PLAIN_MESSAGES, most_plain_messages()):
+            limit = MOST_PYTHON_MESSAGES if self._numba_from_messages is None else self._numba_from_messages
+            if self._num_ahead + played > limit:
                 self._compile()
 
     def _compile(self) -> None:
         from clustersim.network.numba_engine.engine import NumbaEngine
-        from clustersim.network.numba_engine.handover import hand_over  # loads a compiler
+        from clustersim.network.numba_engine.handover import hand_over  # loads numba
 
         self._may_compile = False
-        plain, side = self.side, NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
-        assert isinstance(plain, PythonEngine)
-        hand_over(plain, side)
-        self.side = self._player.side = side
+        python = self.engine
+        engine = NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
+        assert isinstance(python, PythonEngine)
+        hand_over(python, engine)
+        self.engine = self._player.engine = engine
 
-    def _make_alone(self) -> UncontendedForecaster:
+    def _make_forecaster(self) -> UncontendedForecaster:
         rates = payload_rates(self.topology, self._costs)
         for link, rate in self._rates.items():
             rates[link] = rate

@@ -21,10 +21,10 @@ class Costs:
     """What a message costs beside its links' latency and rate.
 
     `overhead_s` a message, or `host_overhead_s` where it stays inside a host; `efficiency` is the share of a
-    link's rate that is payload; adding takes `add_s_per_byte`, or else one core's time, and no
-    more than the memory's rate in all. Where `eager_bytes` is above 0, messages of a collective of at most so
-    many bytes do not wait for their receiver. What one node sends another of a different host goes over one
-    connection, which carries no more payload than `connection_bytes_per_s`, where that is given.
+    link's rate that is payload. Adding takes `add_s_per_byte`, or else one core's time, and in all no more than the
+    memory's rate. Where `eager_bytes` is above 0, messages of a collective of at most so many bytes do not wait for
+    their receiver. Messages from one node to another of a different host go over one connection, which carries no
+    more payload than `connection_bytes_per_s`, where given.
     """
 
     overhead_s: float = 0.0
@@ -48,12 +48,13 @@ class Costs:
 class Paths:
     """The paths that have been used. Links are made when a path first crosses them: a cluster may have 200,000.
 
-    Links are told apart when there is a path over some and not over others: `links` has each by its number.
+    Links that the same paths cross are one `Link`. It is split when a path crosses only some of them. `links` has
+    the link of each number.
     """
 
     def __init__(self, topology: Topology, costs: Costs):
         self.links: dict[int, Link] = {}
-        self.connections: dict[tuple[int, int], Link] = {}  # from one node to another, where they are slow
+        self.connections: dict[tuple[int, int], Link] = {}  # from node to node, where connections have a rate
         self._topology = topology
         self._costs = costs
         self._between: dict[tuple[int, int], Path] = {}
@@ -73,7 +74,7 @@ class Paths:
         return path
 
     def relayed(self, src: int, dst: int, latency_s: float) -> Path:
-        """Return the path from node to node of a channel's message, which waits as long as its schedule's others."""
+        """Return the path from node to node of a channel's message, which has the wait of its whole schedule."""
         path = self._relayed.get((src, dst, latency_s))
         if path is None:
             path = self._over(self._topology.channel_route(src, dst).tolist(), latency_s)
@@ -86,34 +87,34 @@ class Paths:
         return step_wait_s(self._topology, self._costs, schedule, nodes)
 
     def capped(self, src: int, dst: int, bytes_per_s: float) -> Path:
-        """Return a path from node to node with a link of that rate that nobody else can use."""
+        """Return a path from node to node with a private link of that rate."""
         path = self.between(src, dst)
         capped = Path((*path.links, self._private(bytes_per_s)), path.latency_s)
         self._capped.add(capped)
         return capped
 
-    def adding(self, node: int, who: int = 0) -> Path:
-        """Return the path of adding in a node's memory, by one of those who add there; without links if it is free.
+    def adding(self, node: int, adder: int = 0) -> Path:
+        """Return the path of adding in a node's memory, for one adder there; without links if adding takes no time.
 
         All share the memory's rate, and each has one core of a host, or the library's own measured rate.
         """
-        path = self._adding.get((node, who))
+        path = self._adding.get((node, adder))
         if path is None:
             shared, private = adders(self._topology, self._costs, node)
-            path = self._adding[node, who] = self._over(shared, 0.0)
+            path = self._adding[node, adder] = self._over(shared, 0.0)
             path.links += tuple(map(self._private, private))
         return path
 
     def in_memory(self) -> dict[tuple[int, int], Path]:
-        """Return the paths of adding that have been used, by node and who adds there."""
+        """Return the paths of adding that have been used, by node and adder."""
         return self._adding
 
     def link(self, number: int) -> Link:
-        """Return a link of the topology, maybe together with others."""
+        """Return the link of a number, which may stand for others too."""
         return self.links.get(number) or self._new_link([number])
 
     def _connection(self, src: int, dst: int) -> tuple[Link, ...]:
-        """Return the link of the connection from node to node, if that has a rate of its own."""
+        """Return the link of the connection from node to node, if connections have a rate."""
         if not self._costs.connection_bytes_per_s or not connected(self._topology, src, dst):
             return ()
         if (src, dst) not in self.connections:
@@ -134,7 +135,7 @@ class Paths:
         return path
 
     def _apart(self, link: Link, crossed: list[int]) -> Link:
-        """Return a link that is only those of another one that are crossed, and so a part of all that crosses that."""
+        """Return the part of a link that a path crosses; where it crosses only a part, the link is split."""
         if len(crossed) == len(link.rates):
             return link
         has_narrowest = link.number in crossed
@@ -159,12 +160,12 @@ class Paths:
 
 
 def payload_bytes_per_s(topology: Topology, costs: Costs, link: int, bytes_per_s: float) -> float:
-    """Return the payload rate of a link that has so much on its sheet; a memory sends no headers."""
+    """Return the payload rate of a link with a given rate on its sheet; a memory sends no headers."""
     return bytes_per_s if link in topology.adder_links else bytes_per_s * costs.efficiency
 
 
 def payload_rates(topology: Topology, costs: Costs) -> np.ndarray:
-    """Return the payload rates of all links [num_links] as their sheets have them."""
+    """Return the payload rates of all links [num_links], from their sheets."""
     rates = topology.links.bytes_per_s * costs.efficiency
     memories = list(topology.adder_links)
     rates[memories] = topology.links.bytes_per_s[memories]
@@ -172,7 +173,7 @@ def payload_rates(topology: Topology, costs: Costs) -> np.ndarray:
 
 
 def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list[float]]:
-    """Return the links that adding in a node's memory shares with others, and the rates of those of its own.
+    """Return the shared links of adding in a node's memory, and the rates of its private links.
 
     There are none where adding takes no time.
     """
@@ -186,7 +187,7 @@ def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list
 
 
 def connected(topology: Topology, src: np.ndarray | int, dst: np.ndarray | int) -> np.ndarray:
-    """Say whether messages between nodes [num_paths] leave a host, so that they go over a connection."""
+    """Return whether messages between nodes [num_paths] leave a host, so that they go over a connection."""
     hosts = topology.node_hosts
     is_inside = (np.equal(src, dst)) | ((hosts[src] == hosts[dst]) & (hosts[src] >= 0))
     between: np.ndarray = ~is_inside
@@ -194,7 +195,7 @@ def connected(topology: Topology, src: np.ndarray | int, dst: np.ndarray | int) 
 
 
 def wait_s(topology: Topology, costs: Costs, src: int, dst: int, route: np.ndarray) -> float:
-    """Return the time before a first byte moves from node to node; from a node to itself it is none."""
+    """Return the time before a first byte moves from node to node; 0 from a node to itself."""
     if not len(route):
         return 0.0
     hosts, inside = topology.node_hosts, costs.host_overhead_s
@@ -204,7 +205,7 @@ def wait_s(topology: Topology, costs: Costs, src: int, dst: int, route: np.ndarr
 
 
 def waits_s(topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, routes: Routes) -> np.ndarray:
-    """Return the time before a first byte moves between nodes [num_paths]; from a node to itself it is none."""
+    """Return the time before a first byte moves between nodes [num_paths]; 0 from a node to itself."""
     hosts, overhead_s = topology.node_hosts, np.full(len(src), costs.overhead_s)
     if costs.host_overhead_s is not None:
         overhead_s[(hosts[src] == hosts[dst]) & (hosts[src] >= 0)] = costs.host_overhead_s

@@ -1,4 +1,4 @@
-"""Plays a network ahead of SimPy's clock, and wakes up where somebody waits for something."""
+"""Simulates a network ahead of SimPy's clock, and wakes up where a process waits for something."""
 
 from __future__ import annotations
 
@@ -11,93 +11,94 @@ from simpy.events import EventPriority
 
 from clustersim.errors import InputError
 from clustersim.network.collective import Collective
-from clustersim.network.engine import Side, latest
+from clustersim.network.engine import Engine
+from clustersim.network.environment import fire
 from clustersim.network.flow import INFINITE
-from clustersim.network.immediate import happen
 from clustersim.network.inner_clock import InnerClock
+from clustersim.network.progress import latest
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
 
 _AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
 
 
 class Player:
-    """Between a side and SimPy. Whoever acts on the network says so before and after."""
+    """Connects an engine and SimPy. Every caller that acts on the network calls it before and after."""
 
     def __init__(
         self,
         env: simpy.Environment,
-        side: Side,
+        engine: Engine,
         inner: InnerClock,
         shortcut: UncontendedShortcut | None,
-        look_at_work: Callable[[], None],
+        choose_engine: Callable[[], None],
     ):
-        """`look_at_work` is called before a side plays, and may put another in its place."""
-        self.side = side
-        self.entering: dict[Collective, None] = {}  # those that ranks have entered since the side has played
+        """`choose_engine` is called before the engine runs, and may replace it."""
+        self.engine = engine
+        self.entering: dict[Collective, None] = {}  # those that ranks have entered since the engine last ran
         self._env = env
         self._inner = inner
-        self._look_at_work = look_at_work
+        self._choose_engine = choose_engine
         self._shortcut = shortcut
-        self._alarms_s = [INFINITE]  # when it will be woken; each was set for a time before all others
+        self._alarms_s = [INFINITE]  # times of alarms; each was set for a time before all others
         self._alarm = simpy.Event(env)  # is due at all of them
-        self._alarm._ok, self._alarm._value = True, None  # as a SimPy timeout does, which has no priority to choose
+        self._alarm._ok, self._alarm._value = True, None  # as in a SimPy timeout, which has no choice of priority
         self._on_alarms: list[Callable[[Any], None]] = [self._on_alarm]
         self._alarm.callbacks = self._on_alarms
         self._due_s = INFINITE  # when the next thing happens, as far as is known
 
     def before_acting(self) -> None:
-        """Bring the side to SimPy's time, which cannot be before its own."""
+        """Bring the engine to SimPy's time, which cannot be before its own."""
         if self._inner.is_playing:
             return
-        now_s, side, side_s = float(self._env.now), self.side, self.side.now_s
-        if now_s < side_s and latest(now_s) < side_s:
+        now_s, engine, engine_s = float(self._env.now), self.engine, self.engine.now_s
+        if now_s < engine_s and latest(now_s) < engine_s:
             raise InputError(
-                f"the network has played ahead to {side.now_s} s and cannot act at {now_s} s: act from a "
+                f"the network is simulated up to {engine.now_s} s and cannot act at {now_s} s: act from a "
                 "process, or between two calls of env.run, not between two of env.step"
             )
-        if self._shortcut is not None and self._shortcut.leave(side, now_s):
+        if self._shortcut is not None and self._shortcut.leave(engine, now_s):
             self._let_enter()
-            while latest(side.next_s()) < now_s:
-                side.play(side.next_s(), now_s)
-            side_s = side.now_s
-        if now_s > side_s:
-            side.now_s = now_s
+            while latest(engine.next_s()) < now_s:
+                engine.play(engine.next_s(), now_s)
+            engine_s = engine.now_s
+        if now_s > engine_s:
+            engine.now_s = now_s
 
     def after_acting(self) -> None:
-        """OnProgress SimPy what follows at once, and be woken for what comes later."""
+        """Fire what is due at once in SimPy, and set an alarm for what comes later."""
         if not self._inner.is_playing:
-            if self.side.told:
-                self._tell()
+            if self.engine.notifications:
+                self._fire()
             self._wake_up_at(self._next_s())
 
     def before_looking(self) -> None:
-        """Let somebody see, or wait for, what the shortcut has not worked out."""
+        """Give the shortcut up before something is read or waited for that it has not computed."""
         if self._shortcut is not None and self._shortcut.is_taken:
             self.before_acting()
             self.after_acting()
 
     def settle(self) -> None:
-        """Do what is due by SimPy's time, so that somebody can see how links are shared from then on."""
+        """Do what is due by SimPy's time, so that the shares of the links hold from then on."""
         if self._inner.is_playing:
             return  # it is being done
         self.before_acting()
         self._let_enter()
-        self.side.play(self.side.now_s, self.side.now_s)
+        self.engine.play(self.engine.now_s, self.engine.now_s)
         self.after_acting()
 
     def take_no_shortcut(self) -> None:
-        """Play every message from now on."""
+        """Simulate every message from now on."""
         self.before_looking()
         self._shortcut = None
 
     def set_alarm(self) -> None:
-        """Wake up when the next thing happens; being woken too early does no harm."""
+        """Set an alarm for when the next thing happens; an alarm too early does no harm."""
         if self._inner.is_playing:
-            return  # the side looks for itself
-        self._wake_up_at(self.side.now_s if self.side.told else self._next_s())
+            return  # the inner clock comes back to the engine by itself
+        self._wake_up_at(self.engine.now_s if self.engine.notifications else self._next_s())
 
     def _wake_up_at(self, time_s: float) -> None:
-        """Wake up at a time, after all others."""
+        """Set an alarm for a time, after all other events."""
         self._due_s = time_s
         if time_s < self._alarms_s[-1]:
             env = self._env
@@ -105,48 +106,48 @@ class Player:
             self._alarms_s.append(time_s)
 
     def _play(self, now_s: float) -> None:
-        """Play up to something to tell, or to the next event that anybody else has on the clock."""
+        """Simulate to the next notification, or to the next event on SimPy's clock."""
         until_s = float(self._env.peek())
         while True:
-            self._look_at_work()
+            self._choose_engine()
             if self.entering:
                 self._let_enter()
-            side = self.side
-            side.play(now_s, until_s)
-            if side.told or side.next_s() >= until_s:
+            engine = self.engine
+            engine.play(now_s, until_s)
+            if engine.notifications or engine.next_s() >= until_s:
                 return
-            now_s = side.now_s
+            now_s = engine.now_s
 
     def _let_enter(self) -> None:
-        """Let the ranks in that have entered since the side has played."""
+        """Let the ranks enter that have called `enter` since the engine last ran."""
         for collective in self.entering:
             collective.flush()
         self.entering.clear()
 
     def _next_s(self) -> float:
         if self.entering and not (self._shortcut is not None and self._shortcut.is_taken):
-            return self.side.now_s
+            return self.engine.now_s
         shortcut = self._shortcut
-        return shortcut.next_s if shortcut is not None and shortcut.is_taken else self.side.next_s()
+        return shortcut.next_s if shortcut is not None and shortcut.is_taken else self.engine.next_s()
 
     def _is_idle(self) -> bool:
-        """Say whether there is nothing to tell and nobody on the inner clock."""
-        return not self.side.told and self._inner.next_s == INFINITE
+        """Return whether there are no notifications and the inner clock is empty."""
+        return not self.engine.notifications and self._inner.next_s == INFINITE
 
-    def _tell(self) -> None:
-        """Fire the events of what has been completed."""
-        told, self.side.told = self.side.told, []
-        for event, value in told:
+    def _fire(self) -> None:
+        """Fire the events of what has completed."""
+        notifications, self.engine.notifications = self.engine.notifications, []
+        for event, value in notifications:
             event.succeed(value)
 
-    def _tell_ahead(self, now_s: float) -> None:
-        """Let what has been completed be heard of when it is, before which nobody does anything; then look again."""
-        told, self.side.told = self.side.told, []
-        time_s = self.side.now_s if self.side.now_s > latest(now_s) else now_s
-        if told:
-            (event, value), *others = told
-            event._ok, event._value = True, value  # as `succeed` does, which knows of no later time
-            event.callbacks += [partial(_tell_one, *other) for other in others]
+    def _fire_ahead(self, now_s: float) -> None:
+        """Fire the events of what has completed at its time, before which nothing else happens; set an alarm."""
+        notifications, self.engine.notifications = self.engine.notifications, []
+        time_s = self.engine.now_s if self.engine.now_s > latest(now_s) else now_s
+        if notifications:
+            (event, value), *others = notifications
+            event._ok, event._value = True, value  # as in `succeed`, which has no later time
+            event.callbacks += [partial(_fire_one, *other) for other in others]
             self._env.schedule(event, delay=time_s - now_s)
             self._wake_up_at(time_s)
         else:
@@ -155,21 +156,21 @@ class Player:
     def _on_alarm(self, alarm: simpy.Event) -> None:
         alarm.callbacks = self._on_alarms
         self._alarms_s.pop()
-        now_s, side, shortcut = float(self._env.now), self.side, self._shortcut
+        now_s, engine, shortcut = float(self._env.now), self.engine, self._shortcut
         if self._due_s > latest(now_s):
-            self.set_alarm()  # what this one was set for comes later, since somebody has acted
+            self.set_alarm()  # this alarm is outdated: a process has acted, and its reason comes later
             return
-        if side.told:
-            self._tell()
-        if side.is_stale:
-            side.play(max(now_s, side.now_s), now_s)  # until then, nobody knows when messages end
-        if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(side))):
-            shortcut.tell(side, now_s)
-        elif not side.told:
-            self._play(max(now_s, side.now_s))
-        self._tell_ahead(now_s)
+        if engine.notifications:
+            self._fire()
+        if engine.is_stale:
+            engine.play(max(now_s, engine.now_s), now_s)  # until links are shared, ends of messages are not known
+        if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(engine))):
+            shortcut.fire(engine, now_s)
+        elif not engine.notifications:
+            self._play(max(now_s, engine.now_s))
+        self._fire_ahead(now_s)
 
 
-def _tell_one(event: simpy.Event, value: Any, _: simpy.Event) -> None:
-    """Fire the event of what has been completed together with something else, which has an event on the clock."""
-    happen(event, value)
+def _fire_one(event: simpy.Event, value: Any, _: simpy.Event) -> None:
+    """Fire the event of what has completed together with something else, which has an event on the clock."""
+    fire(event, value)

@@ -8,14 +8,13 @@ import numpy as np
 import simpy
 
 from clustersim.arguments import check_number
-from clustersim.network.engine import Side
 from clustersim.network.flow import INFINITE, Flow
 
 Of = TypeVar("Of", float, np.ndarray)
 
 
 class TransferTimes(NamedTuple, Generic[Of]):
-    """When a transfer was to start, when its last byte arrived or it was called off, and the bytes delivered by then.
+    """When a transfer started, when its last byte arrived or it was cancelled, and the bytes delivered by then.
 
     Of many transfers, each is an array [num_transfers].
     """
@@ -25,7 +24,15 @@ class TransferTimes(NamedTuple, Generic[Of]):
     num_bytes: Of
 
 
-class NetworkAccess(Protocol):
+class TransferEngine(Protocol):
+    """What a message needs of the engine that simulates it."""
+
+    @property
+    def now_s(self) -> float: ...
+    def cancel(self, sent: Sent) -> float: ...
+
+
+class TransferNetwork(Protocol):
     """What a message needs of its network."""
 
     env: simpy.Environment
@@ -33,74 +40,73 @@ class NetworkAccess(Protocol):
     @property
     def clock(self) -> simpy.Environment: ...
     @property
-    def side(self) -> Side: ...
-    def tell(self, event: simpy.Event, value: Any) -> None: ...
+    def engine(self) -> TransferEngine: ...
+    def fire(self, event: simpy.Event, value: Any) -> None: ...
 
 
 class Sent(simpy.Event):
-    """A message on its way. It fires with `TransferTimes` when that has ended.
+    """A message in flight. It fires with `TransferTimes` when that has ended.
 
-    `carrier` is what the side that plays it knows it by, and None when it has ended.
+    `carrier` identifies it in the engine, and is None when it has ended.
     """
 
-    def __init__(self, wires: NetworkAccess, num_bytes: float, weight: float):
-        super().__init__(wires.clock)
-        self.network: object = wires
-        self._wires = wires
+    def __init__(self, network: TransferNetwork, num_bytes: float, weight: float):
+        super().__init__(network.clock)
+        self.network = network
         self.num_bytes = num_bytes
         self.weight = weight
-        self.start_s = wires.side.now_s
+        self.start_s = network.engine.now_s
         self.carrier: Any = None
 
     def ended(self, flow: Flow | None = None) -> None:
-        """Tell whoever waits that all has arrived."""
-        self._tell(self.num_bytes)
+        """Fire, with all bytes delivered."""
+        self._fire(self.num_bytes)
 
-    def call_off(self) -> None:
-        """Take the message off its way, if it has not ended, and tell whoever waits how much has arrived."""
+    def cancel(self) -> None:
+        """Cancel the message, if it has not ended, and fire with the bytes delivered by now."""
         if self.carrier is not None:
-            self._tell(self.num_bytes * self._wires.side.call_off(self))
+            self._fire(self.num_bytes * self.network.engine.cancel(self))
 
-    def _tell(self, num_bytes: float) -> None:
+    def _fire(self, num_bytes: float) -> None:
         self.carrier = None
-        wires = self._wires
-        wires.tell(self, TransferTimes(self.start_s, wires.side.now_s, num_bytes))
+        network = self.network
+        network.fire(self, TransferTimes(self.start_s, network.engine.now_s, num_bytes))
 
 
 class SentTogether(simpy.Event):
-    """Many messages [num_messages], each with a start of its own. It fires with `TransferTimes` when all have ended."""
+    """Many messages [num_messages], each with its own start. It fires with `TransferTimes` when all have ended."""
 
-    def __init__(self, wires: NetworkAccess, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
-        super().__init__(wires.clock)
+    def __init__(self, network: TransferNetwork, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
+        super().__init__(network.clock)
         self.start_s = start_s
         self.num_bytes = num_bytes
         self.weight = weight
         self.end_s = np.full(len(start_s), np.nan)
         self.num_left = len(start_s)
-        self._wires = wires
+        self.network = network
         if not self.num_left:
             self.over()
 
     def ended(self, flow: Flow) -> None:
         """Note when a message has arrived."""
-        self.end_s[flow.message] = self._wires.side.now_s
+        self.end_s[flow.message] = self.network.engine.now_s
         self.num_left -= 1
         if not self.num_left:
             self.over()
 
     def over(self) -> None:
-        """Tell whoever waits that all have arrived."""
-        self._wires.tell(self, TransferTimes(self.start_s, self.end_s, self.num_bytes))
+        """Fire: all have arrived."""
+        self.network.fire(self, TransferTimes(self.start_s, self.end_s, self.num_bytes))
 
 
 def check_message(num_bytes: float, weight: float, cap_bytes_per_s: float | None = None) -> None:
-    """Refuse what no message can have."""
+    """Refuse values that no message can have."""
     try:
         is_right = 0 <= num_bytes < INFINITE and 0 < weight < INFINITE
         if is_right and (cap_bytes_per_s is None or 0 < cap_bytes_per_s < INFINITE):
-            return  # at once, as nearly always: there may be millions of messages
+            return  # the usual case at once: there may be millions of messages
     except (TypeError, ValueError):
-        pass  # told below
+        pass  # refused below
     check_number("num_bytes", num_bytes, least=0)
     check_number("weight", weight, above=0)
     if cap_bytes_per_s is not None:

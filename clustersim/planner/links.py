@@ -174,7 +174,9 @@ class MinTimes:
         wait_s, made = self._maker.step_wait_s(schedule, nodes), []
         for same in found.values():
             columns = schedule.step(same[0])
-            made.append((self._maker.step(columns, nodes, self._maker.ways(columns, nodes, wait_s)), len(same)))
+            made.append(
+                (self._maker.step(columns, nodes, self._maker.message_routes(columns, nodes, wait_s)), len(same))
+            )
         return made
 
 
@@ -185,10 +187,10 @@ class _Steps(UncontendedSteps):
         super().__init__(topology, costs, adds, bytes_per_s)
         self._known: dict[tuple[bytes, bytes, float | None], MessageRoutes] = {}
 
-    def ways(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> MessageRoutes:
+    def message_routes(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> MessageRoutes:
         key = nodes[columns.src].tobytes(), nodes[columns.dst].tobytes(), relayed_s
         if key not in self._known:
-            self._known[key] = super().ways(columns, nodes, relayed_s)
+            self._known[key] = super().message_routes(columns, nodes, relayed_s)
         return self._known[key]
 
 

@@ -22,8 +22,17 @@ from clustersim.topology import Topology
 from clustersim.topology.adapters import through_adapters
 
 
-def build_network(env: simpy.Environment, topology: Topology, transport: Transport, exact: bool) -> Network:
-    """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off."""
+def build_network(
+    env: simpy.Environment,
+    topology: Topology,
+    transport: Transport,
+    exact: bool,
+    numba_from_messages: int | None = None,
+) -> Network:
+    """Return the network of a cluster as a message library uses it; `exact` turns its shortcuts off.
+
+    From `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`).
+    """
     if transport.receiving_bytes_per_s is not None and topology.processes is None:
         raise InputError(
             f"the transport {transport.name} limits what the threads of a process carry: it is simulated in training "
@@ -43,6 +52,7 @@ def build_network(env: simpy.Environment, topology: Topology, transport: Transpo
         add_s_per_byte=transport.add_s_per_byte,
         exact=exact,
         connection_bytes_per_s=transport.connection_bytes_per_s,
+        numba_from_messages=numba_from_messages,
     )
 
 

@@ -31,12 +31,14 @@ def time_collective(
     transport: str = "ideal",
     exact: bool = False,
     on_progress: Callable[[float], None] = lambda share: None,
+    numba_from_messages: int | None = None,
 ) -> dict[str, Any]:
     """Time a collective on an idle cluster; return a `clustersim.collective/1` document.
 
     Ranks are the first GPUs of the cluster and enter together. As in nccl-tests, `algbw` is bytes over
     seconds, and `busbw` is `algbw` times the bytes that the busiest rank sends for each byte. With a transport that
-    stages messages in host memory, the copies to it and from it count. `exact` turns every shortcut off.
+    stages messages in host memory, the copies to it and from it count. `exact` turns every shortcut off. From
+    `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`).
     """
     cluster = load_topology(dict(topology) if isinstance(topology, Mapping) else topology)
     gpus = place(Block(), cluster, num_gpus, seed=0)
@@ -46,7 +48,7 @@ def time_collective(
         sent = 0.0 if op == "barrier" else num_bytes  # a barrier carries no bytes, whatever the size
         name, schedule = schedule_collective(op, algorithm, cluster, gpus, sent, library.library)
         delay_s = pauses_s(schedule, cluster, gpus, library.library, op, algorithm)
-        time_s = simulate_schedule(cluster, gpus, schedule, sent, library, exact, delay_s)
+        time_s = simulate_schedule(cluster, gpus, schedule, sent, library, exact, delay_s, numba_from_messages)
         algbw = num_bytes / time_s if time_s > 0 else None
         rows.append(
             {
@@ -77,6 +79,7 @@ def simulate_schedule(
     library: Transport,
     exact: bool = False,
     delay_s: np.ndarray | None = None,
+    numba_from_messages: int | None = None,
 ) -> float:
     """Return the seconds of a schedule among GPUs [num_ranks] of an idle cluster, from GPU memory to GPU memory.
 
@@ -84,7 +87,7 @@ def simulate_schedule(
     Rank i pauses `delay_s[i, step]` before a step.
     """
     env = Environment()
-    network = build_network(env, cluster, library, exact)
+    network = build_network(env, cluster, library, exact, numba_from_messages)
     own = [Node(node) for node in cluster.gpus[gpus]]
     if library.buffers == "gpu":
         env.run(network.play(schedule, [*own, *extra_ranks(schedule, cluster, gpus)], delay_s=delay_s))

@@ -27,11 +27,13 @@ from clustersim.simulate.setup import Setup, Workloads
 from clustersim.stragglers import delayed, has_given_times
 
 
-def setups_of(point: Point, workloads: Workloads | None = None, detail: bool = True) -> list[Setup]:
+def setups_of(
+    point: Point, workloads: Workloads | None = None, detail: bool = True, numba_from_messages: int | None = None
+) -> list[Setup]:
     """Return the setup of each job of a point; each job takes GPUs that those before it leave free."""
     shared, setups = Workloads() if workloads is None else workloads, list[Setup]()
     for job in point.each_job():
-        setups.append(Setup(job.point, shared, setups, detail))
+        setups.append(Setup(job.point, shared, setups, detail, numba_from_messages))
     return setups
 
 
@@ -149,7 +151,8 @@ class _SharedCluster:
     def __init__(self, first: Setup, replicate: int, exact: bool, straggler_origin_s: float):
         self._first, self._replicate, self._exact = first, replicate, exact
         self._straggler_origin_s = straggler_origin_s
-        self._network: Network = build_network(Environment(), first.topology, first.transport, exact)
+        limit = first.numba_from_messages
+        self._network: Network = build_network(Environment(), first.topology, first.transport, exact, limit)
         self._hosts_in_use: set[int] = set()
         self._host_rates: dict[int, SharedRate] = {}
         stragglers = delayed(first.point.stragglers, straggler_origin_s)

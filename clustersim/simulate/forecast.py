@@ -57,12 +57,14 @@ def forecast(
     on_progress: OnProgress = lambda share: None,
     workloads: Workloads | None = None,
     detail: bool = True,
+    numba_from_messages: int | None = None,
 ) -> Forecast:
     """Simulate one point of a scenario with all its replicates; the points of a sweep share their `workloads`.
 
     Without `detail` a run has no rows per span, layer, rank, iteration or gradient, as `Run.to_dict` leaves them out.
+    From `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`).
     """
-    jobs, setups = point.each_job(), setups_of(point, workloads, detail)
+    jobs, setups = point.each_job(), setups_of(point, workloads, detail, numba_from_messages)
     setup = setups[0]
     memory_warnings = _unique(each.memory_warnings() for each in setups)
     outcomes: list[Outcome] = []

@@ -150,7 +150,7 @@ def checkpoint_s(setup: Setup, failures: Failures, gpus: np.ndarray) -> float:
     is_in_hosts = setup.point.parallelism.offloads("optimizer")
     env = simpy.Environment()
     as_files = replace(setup.transport, in_host=None, connection_bytes_per_s=None, receiving_bytes_per_s=None)
-    network = build_network(env, topology, as_files, exact=False)
+    network = build_network(env, topology, as_files, exact=False, numba_from_messages=setup.numba_from_messages)
     sent = []
     for rank in np.flatnonzero(num_bytes).tolist():
         gpu = int(gpus[rank])

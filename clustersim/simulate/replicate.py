@@ -87,7 +87,7 @@ def simulate_job(
     they turn out to have kept together. With `may_end_early`, only the first iteration is simulated if the next one is
     the same.
     """
-    network = build_network(Environment(), setup.topology, setup.transport, exact)
+    network = build_network(Environment(), setup.topology, setup.transport, exact, setup.numba_from_messages)
     strategy, job = setup.point.strategy, build_job(network, setup, replicate, num_iterations, straggler_origin_s)
     disturb_links(network, delayed(setup.point.stragglers, straggler_origin_s), job.seed, job.gpus)
     if setup.laid_out is None:
@@ -97,7 +97,7 @@ def simulate_job(
         return SimulatedJob(job.gpus, [job], None)
 
     def new_network() -> Network:
-        return build_network(Environment(), setup.topology, setup.transport, exact)
+        return build_network(Environment(), setup.topology, setup.transport, exact, setup.numba_from_messages)
 
     do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
     if do_the_same and strategy.allows(Shortcut.FOLDED_LAYOUTS):

@@ -56,9 +56,15 @@ class Setup:
     """
 
     def __init__(
-        self, point: Point, workloads: Workloads | None = None, jobs_before: Sequence[Setup] = (), detail: bool = True
+        self,
+        point: Point,
+        workloads: Workloads | None = None,
+        jobs_before: Sequence[Setup] = (),
+        detail: bool = True,
+        numba_from_messages: int | None = None,
     ):
         self.point, self.detail = point, detail
+        self.numba_from_messages = numba_from_messages  # of its networks (see `Network`)
         self.transport: Transport = load_transport(point.transport)
         self.topology = _with_background_traffic(build_topology(point.topology), point.background_traffic)
         into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s

@@ -15,7 +15,7 @@ from clustersim.errors import InputError
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.window import Window, updates_before
 from clustersim.execution.worker import BucketSender, Exchanger, Process, compute
-from clustersim.network.network import MOST_PLAIN_MESSAGES
+from clustersim.network.network import MOST_PYTHON_MESSAGES
 from clustersim.strategies.parameter_server import ParameterServers, ServedModel
 from clustersim.strategies.servers import Servers
 from clustersim.strategies.strategy import Strategy
@@ -76,7 +76,7 @@ class ServerStrategy(Strategy):
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
         job.window = update_window(job, rule, job.num_ranks, on_progress)
-        if self._num_messages(job, rule) > MOST_PLAIN_MESSAGES and rule.has_kernels and job.can_use_kernels:
+        if self._num_messages(job, rule) > MOST_PYTHON_MESSAGES and rule.has_kernels and job.can_use_kernels:
             return self._run_compiled(job, rule, job.window, on_progress)
         for rank in range(job.num_ranks):
             job.clock.process(self.worker(job, parameter_servers, job.window, rank))

@@ -17,25 +17,25 @@ PLAIN = load_topology({"kind": "star", "num_hosts": 2, "link": "2 GB/s", "hop": 
 RATE, HALF_RATE_BYTES = 0.5e9, 100e6
 
 
-def simulated_s(made: Topology, senders: list[int], sizes: list[float], side: str | None = None) -> np.ndarray:
+def simulated_s(made: Topology, senders: list[int], sizes: list[float], engine: str | None = None) -> np.ndarray:
     """Return when these processes have sent messages of these sizes to their host's server, and when it has them."""
     assert made.processes is not None
     nodes = [*(int(made.processes.of_gpus[gpu]) for gpu in senders), made.processes.servers[int(PLAIN.memory[0])]]
     push = Step.of(range(len(senders)), len(senders), sizes)
     (steps,), threads = with_receive_cost([push], nodes, made)
     schedule = Schedule.from_steps(len(nodes) + len(threads), steps)
-    network = Network(simpy.Environment(), made, side=side)
+    network = Network(simpy.Environment(), made, engine=engine)
     places = [Node(node) for node in [*nodes, *threads]]
     end_s: np.ndarray = network.env.run(network.play(schedule, places)).end_s
     return end_s[: len(nodes)]
 
 
-@pytest.mark.parametrize("side", ["plain", "compiled"])
+@pytest.mark.parametrize("engine", ["python", "numba"])
 @pytest.mark.parametrize("sizes", [[1e6], [100e6], [400e6], [100e6, 100e6], [50e6, 200e6]])
-def test_a_thread_is_busy_for_the_linear_and_the_quadratic_part(sizes, side):
+def test_a_thread_is_busy_for_the_linear_and_the_quadratic_part(sizes, engine):
     """Senders are done when all has been sent, and the receiver when the thread has also done its quadratic work."""
     made = with_processes(PLAIN, Threads(1, RATE, 100e9, HALF_RATE_BYTES))
-    end_s = simulated_s(made, [0, 1][: len(sizes)], sizes, side)
+    end_s = simulated_s(made, [0, 1][: len(sizes)], sizes, engine)
     assert max(end_s[:-1]) == pytest.approx(sum(sizes) / RATE)
     assert end_s[-1] == pytest.approx(sum(size * (1 + size / HALF_RATE_BYTES) for size in sizes) / RATE)
 

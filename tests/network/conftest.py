@@ -1,4 +1,4 @@
-"""Whole files of tests that both sides of a network have to pass."""
+"""Fixtures: both engines of a network have to pass these tests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from clustersim.network import Network
 
 
-@pytest.fixture(scope="module", params=["plain", "compiled"])
-def side(request):
-    """Let networks be played by one side, however little there is to do."""
+@pytest.fixture(scope="module", params=["python", "numba"])
+def engine(request):
+    """Let networks be played by one engine, however little there is to do."""
     defaults = Network.__init__.__defaults__
     assert defaults[-1] is None
     with pytest.MonkeyPatch.context() as patch:
@@ -18,7 +18,7 @@ def side(request):
 
 
 @pytest.fixture
-def shared_by(request, side):
-    """Pass by ways of sharing links that only the plain side has."""
-    if side == "compiled" and request.node.callspec.params.get("sharing", "max-min") != "max-min":
-        pytest.skip("the compiled side shares max-min only")
+def shared_by(request, engine):
+    """Skip ways of sharing links that only the Python engine has."""
+    if engine == "numba" and request.node.callspec.params.get("sharing", "max-min") != "max-min":
+        pytest.skip("the numba engine shares max-min only")

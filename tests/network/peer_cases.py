@@ -1,4 +1,4 @@
-"""Work whose times SimGrid has told, as plain data: the links and routes in use, what is sent, and when it ended.
+"""Work whose times SimGrid has computed, as plain data: links and routes in use, messages, and their ends.
 
 A case brings its own routes, so that it stays the same when a builder learns to route another way.
 `python -m tests.benchmarks.peer_times` makes the files in `peer/`.

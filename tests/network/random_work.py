@@ -76,7 +76,7 @@ def random_schedules(draw: st.DrawFn, num_ranks: int) -> Schedule:
 
 
 class Act(NamedTuple):
-    """What somebody does at a part of the time that the first collective takes alone, or when a rank gets to a step."""
+    """An act at a part of the time of the first collective without acts, or when a rank reaches a step."""
 
     kind: str
     when: float
@@ -87,7 +87,7 @@ class Act(NamedTuple):
 
 
 class Work(NamedTuple):
-    """A collective, what messages cost, and those who act meanwhile."""
+    """A collective, the costs of messages, and acts during it."""
 
     topology: Topology
     schedule: Schedule
@@ -146,15 +146,15 @@ def works(draw: st.DrawFn, most_acts: int = 6, eager: bool = True) -> Work:
 
 
 class Played(NamedTuple):
-    """What came of a work: of everything that somebody waited for or looked at, its numbers."""
+    """The result of a work: the numbers of everything that was waited for or read."""
 
     seen: dict[str, np.ndarray]
     network: Network
 
 
 def duration_s(work: Work) -> float:
-    """Return how long a work takes if nobody acts."""
-    seen = play(work._replace(acts=[]), 0.0, exact=True, side="plain").seen
+    """Return how long a work takes without acts."""
+    seen = play(work._replace(acts=[]), 0.0, exact=True, engine="python").seen
     return float(seen["0 finished"].max(initial=0.0)) or 1e-3
 
 
@@ -293,14 +293,14 @@ class _Stage:
         self.network.env.process(self._looking(number))
 
     def _looking(self, number: int) -> Iterator[simpy.Event]:
-        """Look at the flows when nobody acts: who acts first at one time is not defined."""
+        """Read the flows at a time without acts: the order of acts at one time is not defined."""
         yield self.network.env.timeout(0.00237 * self._span_s)
         rates = sorted((flow.bytes_per_s, flow.weight) for flow in self.network.flows())
         self.seen[f"{number} rates of flows"] = np.array(rates).ravel()
 
 
 def watched(looks: list[tuple[float, list[FlowRate]]]) -> Callable[[Network], None]:
-    """Return what lets a list hear of every share of the links."""
+    """Return a function that appends every share of the links to a list."""
 
     def watch(network: Network) -> None:
         network.watch(lambda time_s, flows: looks.append((time_s, flows)))

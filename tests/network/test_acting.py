@@ -15,11 +15,11 @@ from clustersim.topology import load_topology
 
 from .clusters import fair_rates, line, link_between, make_network, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def at(network: Network, time_s: float, act: Callable[[], object]) -> None:
-    """Let somebody act at a time."""
+    """Act at a time."""
 
     def process():
         yield network.env.timeout(time_s)

@@ -8,7 +8,7 @@ from clustersim.collectives import ALL_REDUCE, Schedule, Transfer
 from clustersim.network import Environment, Network
 from clustersim.topology import load_topology
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 STAR = {"kind": "star", "num_hosts": 6, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "0 s"}
 
@@ -31,12 +31,12 @@ def test_a_receiver_that_enters_late_adds_at_once_what_has_come_before_it():
     assert end_s(False) == pytest.approx(end_s(True), rel=1e-12)
 
 
-def test_a_rank_adds_on_one_core_before_and_after_a_handover(side):
+def test_a_rank_adds_on_one_core_before_and_after_a_handover(engine):
     schedule = Schedule.from_transfers([Transfer(0, 0, 1, 1e8, reduce=True), Transfer(0, 2, 1, 1.5e8, reduce=True)])
     costs = {"adds": True, "add_s_per_byte": 1e-8, "exact": True}
     network = Network(Environment(), load_topology(STAR), **costs)
     done = network.play(schedule, [0, 1, 2])
-    if side == "plain":
+    if engine == "python":
         network.env.run(0.22)
         network._compile()
     assert network.env.run(done).end_s.tolist() == pytest.approx([2.15, 2.7, 2.7], rel=1e-9)

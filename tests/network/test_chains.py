@@ -44,33 +44,33 @@ def play_after_one_another(network: Network, schedules: list[Schedule]) -> np.nd
 
 @pytest.mark.parametrize("make", [chain_broadcast, chain_reduce])
 @pytest.mark.parametrize("eager_bytes", [0.0, 1e6])
-@pytest.mark.parametrize("side", ["plain", "compiled"])
-def test_ranks_are_through_when_they_are_if_every_step_is_written_down(make, eager_bytes, side):
+@pytest.mark.parametrize("engine", ["python", "numba"])
+def test_ranks_are_through_when_they_are_if_every_step_is_written_down(make, eager_bytes, engine):
     schedules = [make(NUM_RANKS, NUM_BYTES * (1 + number % 2), None, RINGS) for number in range(5)]
     plain = [replace(schedule, runs=None) for schedule in schedules]
     options = {"exact": True, "eager_bytes": eager_bytes}
-    in_steps = play_after_one_another(make_network(star(NUM_RANKS), side="plain", **options), plain)
-    network = make_network(star(NUM_RANKS), side=side, **options)
+    in_steps = play_after_one_another(make_network(star(NUM_RANKS), engine="python", **options), plain)
+    network = make_network(star(NUM_RANKS), engine=engine, **options)
     assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
     assert (np.diff(in_steps, axis=0) > 0).all()
 
 
 def test_they_are_if_the_compiled_side_takes_over_while_they_are_under_way(monkeypatch):
     schedules = [chain_broadcast(NUM_RANKS, NUM_BYTES, None, RINGS) for _ in range(4)]
-    in_steps = play_after_one_another(make_network(star(NUM_RANKS), side="plain", exact=True), schedules)
+    in_steps = play_after_one_another(make_network(star(NUM_RANKS), engine="python", exact=True), schedules)
     monkeypatch.setattr(
-        "clustersim.network.network.MOST_PLAIN_MESSAGES", sum(s.num_transfers() for s in schedules) + 100
+        "clustersim.network.network.MOST_PYTHON_MESSAGES", sum(s.num_transfers() for s in schedules) + 100
     )
     network = make_network(star(NUM_RANKS), exact=True)
     assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
-    assert type(network.side).__name__ == "NumbaEngine"
+    assert type(network.engine).__name__ == "NumbaEngine"
 
 
 def test_rows_of_the_compiled_side_do_not_grow_with_the_pieces():
     def num_bytes(pieces: int) -> int:
-        network = make_network(star(NUM_RANKS), side="compiled", exact=True)
+        network = make_network(star(NUM_RANKS), engine="numba", exact=True)
         network.env.run(network.play(chain_broadcast(NUM_RANKS, NUM_BYTES, pieces, RINGS), range(NUM_RANKS)))
-        arrays = network.side.engine._memory._arrays
+        arrays = network.engine.kernels._memory._arrays
         return sum(arrays[name].nbytes for name in ("messages", "own", "own_first"))
 
     assert num_bytes(500) == num_bytes(50)

@@ -1,4 +1,4 @@
-"""The network plays ahead of SimPy's clock, and nobody can tell."""
+"""The network is simulated ahead of SimPy's clock, and gives the times of SimPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def network_on(graph, env: simpy.Environment | None = None) -> Network:
@@ -58,8 +58,8 @@ def test_networks_on_one_clock_do_not_disturb_each_other():
     delay = np.random.default_rng(1).exponential(1e-3, (6, 10))
     together = [network.play(ALL_REDUCE["ring"](6, 1e6), range(6), delay_s=delay) for network in networks]
     env.run()
-    alone = network_on(star(6))
-    expected = alone.env.run(alone.play(ALL_REDUCE["ring"](6, 1e6), range(6), delay_s=delay)).end_s
+    lone_network = network_on(star(6))
+    expected = lone_network.env.run(lone_network.play(ALL_REDUCE["ring"](6, 1e6), range(6), delay_s=delay)).end_s
     for event in together:
         assert event.value.end_s == pytest.approx(expected, rel=1e-12)
 
@@ -93,7 +93,7 @@ def test_acting_behind_the_networks_back_is_refused():
     network = network_on(star(2))
     network.transfer(0, 1, 1e6)
     network.env.step()  # the network has looked ahead to the end of the transfer
-    with pytest.raises(InputError, match=r"played ahead to 0\.001.* act from a process"):
+    with pytest.raises(InputError, match=r"simulated up to 0\.001.* act from a process"):
         network.transfer(1, 0, 1e6)
 
 

@@ -1,4 +1,4 @@
-"""What rides on a conveyor takes its time as messages do that processes send one after another."""
+"""Copies of a queue take as long as messages that processes send one after another."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from clustersim.network.python_engine.engine import PythonEngine
 
 STAR = {"kind": "star", "num_hosts": 4, "link": "1 GB/s", "hop": "1 us"}
 SRC, DST = [0, 1, 2, 3, 3], [1, 2, 3, 0, 2]
-NUM_BELTS = 3
+NUM_LANES = 3
 
 
 def loads(seed: int) -> list[tuple[float, int, float, float]]:
-    """Return when somebody sends, over which pair, how much, and how much later it may set off."""
+    """Return when each message is sent, over which pair, its bytes, and how much later it may start."""
     rng = np.random.default_rng(seed)
     acts = zip(
         np.sort(rng.choice([0.0, 0.001, 0.002, 0.004], 40)).tolist(),
@@ -28,7 +28,7 @@ def loads(seed: int) -> list[tuple[float, int, float, float]]:
     return [*acts]
 
 
-def by_conveyor(network: Network, acts: list[tuple[float, int, float, float]]) -> list[float]:
+def by_queue(network: Network, acts: list[tuple[float, int, float, float]]) -> list[float]:
     env, arrived_s = network.env, [-1.0] * len(acts)
 
     def look(number: int, pairs: list[int]) -> None:
@@ -38,9 +38,9 @@ def by_conveyor(network: Network, acts: list[tuple[float, int, float, float]]) -
     def act():
         for number, (time_s, pair, num_bytes, later_s) in enumerate(acts):
             yield env.timeout(max(0.0, time_s - env.now))
-            conveyor.send([pair], num_bytes, [env.now + later_s], number)
+            queue.send([pair], num_bytes, [env.now + later_s], number)
 
-    conveyor = network.conveyor(SRC, DST, NUM_BELTS, look)
+    queue = network.copy_queue(SRC, DST, NUM_LANES, look)
     env.process(act())
     env.run()
     return arrived_s
@@ -48,14 +48,14 @@ def by_conveyor(network: Network, acts: list[tuple[float, int, float, float]]) -
 
 def by_processes(network: Network, acts: list[tuple[float, int, float, float]]) -> list[float]:
     env, arrived_s = network.env, [-1.0] * len(acts)
-    belts: list[deque] = [deque() for _ in range(NUM_BELTS)]
+    lanes: list[deque] = [deque() for _ in range(NUM_LANES)]
 
     def act():
         for number, (time_s, pair, num_bytes, later_s) in enumerate(acts):
             yield env.timeout(max(0.0, time_s - env.now))
-            belt = belts[pair % NUM_BELTS]
-            ahead, done = belt[-1] if belt else None, env.event()
-            belt.append(done)
+            lane = lanes[pair % NUM_LANES]
+            ahead, done = lane[-1] if lane else None, env.event()
+            lane.append(done)
             env.process(carry(number, pair, num_bytes, env.now + later_s, ahead, done))
 
     def carry(number, pair, num_bytes, start_s, ahead, done):
@@ -72,23 +72,21 @@ def by_processes(network: Network, acts: list[tuple[float, int, float, float]]) 
     return arrived_s
 
 
-@pytest.mark.parametrize("side", ["plain", "compiled", None])
+@pytest.mark.parametrize("engine", ["python", "numba", None])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_conveyor_takes_as_long_as_processes_that_send_one_message_after_another(seed, side, monkeypatch):
-    if side is None:  # goes over from one to the other
-        monkeypatch.setattr("clustersim.network.network.most_plain_messages", lambda: 60)
-    conveyed, sent = (Network(Environment(), STAR, side=side) for _ in range(2))
-    assert by_conveyor(conveyed, loads(seed)) == pytest.approx(by_processes(sent, loads(seed)), rel=1e-12)
+def test_a_copy_queue_takes_as_long_as_processes_that_send_one_message_after_another(seed, engine):
+    conveyed, sent = (Network(Environment(), STAR, engine=engine, numba_from_messages=60) for _ in range(2))
+    assert by_queue(conveyed, loads(seed)) == pytest.approx(by_processes(sent, loads(seed)), rel=1e-12)
     np.testing.assert_allclose(conveyed.link_bytes, sent.link_bytes, rtol=1e-12)
-    assert isinstance(conveyed.side, PythonEngine) == (side == "plain")
+    assert isinstance(conveyed.engine, PythonEngine) == (engine == "python")
 
 
-def test_what_arrives_at_one_time_is_told_together():
-    network, told = Network(Environment(), STAR), []
-    conveyor = network.conveyor([0, 1, 2], [1, 2, 0], 3, lambda *arrived: told.append((network.env.now, *arrived)))
-    conveyor.send([0, 2], 1e6, [0.0, 0.0], "first")
-    conveyor.send([0, 1], 1e6, [0.0, 0.0], "second")
+def test_copies_that_arrive_at_one_time_have_one_call():
+    network, arrivals = Network(Environment(), STAR), []
+    queue = network.copy_queue([0, 1, 2], [1, 2, 0], 3, lambda *arrived: arrivals.append((network.env.now, *arrived)))
+    queue.send([0, 2], 1e6, [0.0, 0.0], "first")
+    queue.send([0, 1], 1e6, [0.0, 0.0], "second")
     network.env.run()
-    alone_s = 2e-6 + 1e-3
-    assert [arrived for _, *arrived in told] == [["first", [0, 2]], ["second", [1]], ["second", [0]]]
-    assert [time_s for time_s, *_ in told] == pytest.approx([alone_s, alone_s, 2 * alone_s])
+    uncontended_s = 2e-6 + 1e-3
+    assert [arrived for _, *arrived in arrivals] == [["first", [0, 2]], ["second", [1]], ["second", [0]]]
+    assert [time_s for time_s, *_ in arrivals] == pytest.approx([uncontended_s, uncontended_s, 2 * uncontended_s])

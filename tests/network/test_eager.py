@@ -15,7 +15,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, make_network, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 STEP_S = 2e-6 + 1e-3  # of a message of 1 MB over a star
 WIDE = load_topology(star(8, bytes_per_s=1e15))
@@ -79,7 +79,7 @@ def test_a_jittered_eager_ring_follows_its_recurrence(num_ranks, seed):
 )
 @settings(max_examples=40, deadline=None)
 def test_nobody_ends_later_for_not_waiting_and_multiplied_steps_are_the_same(operation, seed, skewed):
-    """On a star with room for all, where not waiting takes bandwidth from nobody."""
+    """On a star with room for all, where not waiting takes no bandwidth from others."""
     schedule = COLLECTIVES[operation[0]][operation[1]](4, 1e6)
     enter = np.random.default_rng(seed).exponential(1e-3 if skewed else 0.0, schedule.num_ranks)
 

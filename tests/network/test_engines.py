@@ -1,4 +1,4 @@
-"""Both sides do the same work, and the compiled one needs memory for ranks, not for messages."""
+"""Both engines do the same work, and the Numba engine needs memory for ranks, not for messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .clusters import make_network, star
 
 def test_both_sides_count_the_messages_and_solves_of_a_ring():
     counts = []
-    for side in ("plain", "compiled"):
-        network = make_network(star(16), side=side, exact=True)
+    for engine in ("python", "numba"):
+        network = make_network(star(16), engine=engine, exact=True)
         network.env.run(network.play(ALL_REDUCE["ring"](16, 1e6), range(16)))
         counts.append(network.counts)
     assert counts[0] == counts[1]
@@ -35,17 +35,17 @@ def play_one_by_one(num_messages: int, gap_s: float) -> Network:
 
 def test_messages_sent_one_by_one_are_compiled_sooner_where_they_crowd(monkeypatch):
     """200 of them, which count as five each, and more where levels have to be worked out."""
-    monkeypatch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", 1000)
+    monkeypatch.setattr("clustersim.network.network.MOST_PYTHON_MESSAGES", 1000)
     alone, crowded = play_one_by_one(200, 2e-3), play_one_by_one(200, 1e-5)
     assert alone.counts.flows == crowded.counts.flows == 200
-    assert isinstance(alone.side, PythonEngine)
-    assert not isinstance(crowded.side, PythonEngine)
+    assert isinstance(alone.engine, PythonEngine)
+    assert not isinstance(crowded.engine, PythonEngine)
 
 
 def test_rows_of_a_ring_grow_with_its_ranks():
     def num_bytes(num_ranks: int) -> int:
-        network = make_network(star(num_ranks), side="compiled", exact=True)
+        network = make_network(star(num_ranks), engine="numba", exact=True)
         network.env.run(network.play(ALL_REDUCE["ring"](num_ranks, 1e6), range(num_ranks)))
-        return sum(array.nbytes for array in network.side.engine._memory._arrays.values())
+        return sum(array.nbytes for array in network.engine.kernels._memory._arrays.values())
 
     assert num_bytes(128) < 2.5 * num_bytes(64)

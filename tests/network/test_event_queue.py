@@ -11,13 +11,13 @@ from clustersim.network.python_engine.event_queue import EventQueue, FlowEndings
 times = st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, 7.0])
 
 
-class Nobody:
+class NoSender:
     def ended(self, flow: Flow) -> None:
         """Care for nothing."""
 
 
 def new_flow() -> Flow:
-    return Flow(Path((), 0.0), 1.0, 1.0, Nobody())
+    return Flow(Path((), 0.0), 1.0, 1.0, NoSender())
 
 
 @given(st.lists(times, min_size=1))

@@ -1,4 +1,4 @@
-"""Max-min fair rates are what filling slowly gives, and nobody can be given more."""
+"""Max-min fair rates are those of slow filling, and no flow can get more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that goes from the plain side to the compiled one in the middle of everything tells the same times."""
+"""A network that moves from the Python engine to the Numba engine at any time gives the same times."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def most_plain() -> Iterator[Callable[[int], None]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clustersim.network.uncontended.shortcut._FEWEST_MESSAGES", 0)
         patch.setattr("clustersim.network.uncontended.shortcut._MOST_PASSED", 0)
-        patch.setattr("clustersim.network.network._MESSAGES_PER_SENT", 0)  # whoever sent them
-        yield lambda number: patch.setattr("clustersim.network.network.MOST_PLAIN_MESSAGES", number)
+        patch.setattr("clustersim.network.network._MESSAGES_PER_SENT", 0)  # however they were sent
+        yield lambda number: patch.setattr("clustersim.network.network.MOST_PYTHON_MESSAGES", number)
 
 
 def switching(network: Network, time_s: float, switch: Callable[[int], None]) -> Iterator[object]:
-    """Let the network go over to its compiled side as soon as it can from a time on."""
+    """Let the network move to the Numba engine as soon as it can from a time on."""
     yield network.env.timeout(time_s)
-    assert isinstance(network.side, PythonEngine)
+    assert isinstance(network.engine, PythonEngine)
     switch(-1)
     network.before_acting()
-    network._look_at_work()
+    network._choose_engine()
     network.after_acting()
 
 
@@ -52,26 +52,26 @@ def play_switched(work: Work, span_s: float, when: float, switch: Callable[[int]
 @settings(max_examples=60, deadline=None)
 def test_switching_at_any_time_changes_nothing(most_plain, work, when, exact):
     span_s = duration_s(work)
-    plain = random_work.play(work, span_s, exact=True, side="plain")
+    python = random_work.play(work, span_s, exact=True, engine="python")
     switched = play_switched(work, span_s, when, most_plain, exact=exact)
-    assert_same(plain, switched)
-    assert isinstance(switched.network.side, NumbaEngine) or work.costs["eager_bytes"]
+    assert_same(python, switched)
+    assert isinstance(switched.network.engine, NumbaEngine) or work.costs["eager_bytes"]
 
 
 @given(work=random_work.works(eager=False), most=st.integers(0, 60), exact=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_switching_when_there_is_much_to_do_changes_nothing(most_plain, work, most, exact):
     span_s = duration_s(work)
-    plain = random_work.play(work, span_s, exact=True, side="plain")
+    python = random_work.play(work, span_s, exact=True, engine="python")
     most_plain(most)
-    assert_same(plain, random_work.play(work, span_s, exact=exact))
+    assert_same(python, random_work.play(work, span_s, exact=exact))
 
 
 @given(work=random_work.works(eager=False), when=st.integers(0, 1200).map(lambda number: number / 1000))
 @settings(max_examples=60, deadline=None)
 def test_who_watches_sees_the_same_rates_at_the_same_times(most_plain, work, when):
-    span_s, plain, switched = duration_s(work), [], []
-    random_work.play(work, span_s, watched(plain), side="plain")
+    span_s, python, switched = duration_s(work), [], []
+    random_work.play(work, span_s, watched(python), engine="python")
     most_plain(100_000)
 
     def begin(network: Network) -> None:
@@ -79,15 +79,15 @@ def test_who_watches_sees_the_same_rates_at_the_same_times(most_plain, work, whe
         network.env.process(switching(network, when * span_s, most_plain))
 
     random_work.play(work, span_s, begin)
-    assert_seen(plain, switched)
+    assert_seen(python, switched)
 
 
 Looks = list[tuple[float, list[FlowRate]]]
 
 
-def assert_seen(plain: Looks, other: Looks) -> None:
-    """Hold what the plain side shows at each time, in the last look, against what another shows then."""
-    one, two = last_looks(plain), last_looks(other)
+def assert_seen(python: Looks, other: Looks) -> None:
+    """Compare the last rates that the Python engine shows at each time with those of another."""
+    one, two = last_looks(python), last_looks(other)
     times_s = np.array([*two, np.inf])
     for time_s, rates in one.items():
         nearest_s = float(times_s[np.abs(times_s - time_s).argmin()])
@@ -117,7 +117,7 @@ def test_a_network_with_eager_messages_switches_between_collectives_only(most_pl
             collective.enter(0, 1, 2, 3)
             for step in (2, 4):
                 yield collective.reached(0, step)
-                seen.append(type(network.side))
+                seen.append(type(network.engine))
             yield collective.finished
             yield network.env.timeout(1.0)
             yield network.transfer(0, 1, 1e6)
@@ -127,19 +127,19 @@ def test_a_network_with_eager_messages_switches_between_collectives_only(most_pl
     assert seen == [PythonEngine, PythonEngine, NumbaEngine, NumbaEngine]
 
 
-def test_small_work_stays_plain_and_much_of_it_does_not(most_plain):
+def test_small_work_stays_on_the_python_engine_and_much_does_not(most_plain):
     most_plain(4 * 6 - 1)
     network = make_network(star(4), exact=True)
     network.env.run(network.play(ALL_REDUCE["ring"](4, 4e6), range(4)))
-    assert isinstance(network.side, NumbaEngine)
+    assert isinstance(network.engine, NumbaEngine)
     most_plain(2 * 4 * 6)
     network = make_network(star(4), exact=True)
     network.env.run(network.play(ALL_REDUCE["ring"](4, 4e6), range(4)))
-    assert isinstance(network.side, PythonEngine)
+    assert isinstance(network.engine, PythonEngine)
 
 
-def test_who_is_stuck_is_told_alike_after_switching(most_plain):
-    def told(when: float | None) -> str:
+def test_what_is_stuck_is_reported_alike_after_switching(most_plain):
+    def reported(when: float | None) -> str:
         most_plain(100_000)
         network = make_network(line(4))
         network.play(Schedule.from_transfers([Transfer(0, 0, 2, 1e9), Transfer(1, 2, 3, 1e9)]), range(4))
@@ -154,21 +154,21 @@ def test_who_is_stuck_is_told_alike_after_switching(most_plain):
             network.env.run()
         return str(error.value)
 
-    lines = told(None)
+    lines = reported(None)
     assert "rank 2 at step 0 waits for the message from rank 0, which stands still" in lines
     assert "rank 0 at step 0 waits for rank 1, which has not entered" in lines
     assert "a transfer of 1e+09 bytes stands still" in lines
     for when in (0.0, 0.25, 0.5, 0.75):
-        assert sorted(told(when).splitlines()) == sorted(lines.splitlines())
+        assert sorted(reported(when).splitlines()) == sorted(lines.splitlines())
 
 
 def after(network: Network, time_s: float, act: Callable[[], object]) -> Iterator[object]:
-    """Let somebody act at a time."""
+    """Act at a time."""
     yield network.env.timeout(time_s)
     act()
 
 
-def test_what_began_on_one_side_is_cancelled_on_the_other(most_plain):
+def test_what_began_on_one_engine_is_cancelled_on_the_other(most_plain):
     """Two messages share a link at half its rate; one is called off a second after the switch."""
     most_plain(100_000)
     network = make_network(star(3, latency_s=0.0))
@@ -176,7 +176,7 @@ def test_what_began_on_one_side_is_cancelled_on_the_other(most_plain):
     network.env.process(switching(network, 1.0, most_plain))
     network.env.process(after(network, 2.0, lambda: network.cancel(called_off)))
     network.env.run()
-    assert isinstance(network.side, NumbaEngine)
+    assert isinstance(network.engine, NumbaEngine)
     assert called_off.value[1:] == pytest.approx((2.0, 1e9), rel=1e-12)
     assert other.value.end_s == pytest.approx(3.0, rel=1e-12)
     assert network.link_bytes[link_between(network, "switch", "gpu2")] == pytest.approx(3e9, rel=1e-12)

@@ -67,8 +67,8 @@ class Doing:
             yield self.clock.timeout(seconds)
 
 
-def played(programs: list[list[Any]], inside: bool, side: str = "plain") -> tuple[Log, float]:
-    network = make_network(star(4), side=side)
+def played(programs: list[list[Any]], inside: bool, engine: str = "python") -> tuple[Log, float]:
+    network = make_network(star(4), engine=engine)
     doing = Doing(network, network.inner_clock if inside else network.env)
     lives = [doing.clock.process(doing.live(number, deeds)) for number, deeds in enumerate(programs)]
     over = doing.clock.all_of(lives)
@@ -89,9 +89,9 @@ def test_processes_go_through_their_days_as_they_would_on_simpys_clock(programs)
 @example(programs=[[("fire", 0), ("await", 0)]])  # over at once, while a time is still to come
 @settings(max_examples=15, deadline=None)
 def test_the_compiled_side_plays_them_at_the_same_times(programs):
-    (plain, end_s), (compiled, there_s) = (played(programs, True, side) for side in ("plain", "compiled"))
+    (python, end_s), (numba, there_s) = (played(programs, True, engine) for engine in ("python", "numba"))
     assert end_s == pytest.approx(there_s, rel=1e-12)
-    assert sorted(row[0] for row in plain) == pytest.approx(sorted(row[0] for row in compiled), rel=1e-12)
+    assert sorted(row[0] for row in python) == pytest.approx(sorted(row[0] for row in numba), rel=1e-12)
 
 
 def test_simpys_clock_has_an_event_for_what_is_told_outside_and_none_for_the_rest():
@@ -142,9 +142,9 @@ def test_a_mistake_in_a_process_is_raised_where_the_clock_is_run():
         network.env.run()
 
 
-@pytest.mark.parametrize("side", ["plain", "compiled"])
-def test_a_process_may_look_at_what_is_on_the_wire(side):
-    network = make_network(star(3), side=side)
+@pytest.mark.parametrize("engine", ["python", "numba"])
+def test_a_process_may_look_at_what_is_on_the_wire(engine):
+    network = make_network(star(3), engine=engine)
     clock, seen = network.inner_clock, []
 
     def looks():

@@ -15,7 +15,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, make_network
 
-pytestmark = pytest.mark.usefixtures("side", "shared_by")
+pytestmark = pytest.mark.usefixtures("engine", "shared_by")
 
 NUM_GPUS = 5
 RATES = [1e9, 3e8, 1e9, 2e9, 7e8, 1e9]

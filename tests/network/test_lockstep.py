@@ -1,4 +1,4 @@
-"""Collectives in unison are skipped ahead, and nobody can tell."""
+"""Collectives in lockstep are extrapolated, and the times are those of a full simulation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .clusters import make_network, star
 NUM_RANKS = 24
 NUM_STEPS = 2 * (NUM_RANKS - 1)
 HOSTS = {"kind": "star", "num_hosts": NUM_RANKS, "host": {"gpu": "k20x"}, "link": "1 GB/s", "hop": "1 us"}
-MESSAGES_S = (0.0312, 0.0652)  # when somebody else sends one
+MESSAGES_S = (0.0312, 0.0652)  # when another message is sent
 
 
 def three_rings(cluster: Topology, **options: Any) -> tuple[Network, list[float]]:
-    """Reduce over three rings on the same links, one of which begins later; return when anything was told."""
+    """Reduce over three rings on the same links, one of which begins later; return the times of all notifications."""
     network = make_network(cluster, **options)
     network._player.take_no_shortcut()
     env, told_s = network.env, []
@@ -49,11 +49,11 @@ def three_rings(cluster: Topology, **options: Any) -> tuple[Network, list[float]
 
 @pytest.mark.parametrize("costs", [{}, {"adds": True, "add_s_per_byte": 1e-10}])
 @pytest.mark.parametrize("cluster", [load_topology(star(NUM_RANKS)), load_topology(HOSTS)], ids=["star", "hosts"])
-@pytest.mark.parametrize("side", ["plain", "compiled"])
-def test_rings_that_share_links_end_as_if_each_step_were_played(side, cluster, costs):
-    """An exact run plays every step, as the plain side does; links are fewer there."""
-    skipped, told_s = three_rings(cluster, side="compiled", **costs)
-    played, also_told_s = three_rings(cluster, side=side, exact=True, **costs)
+@pytest.mark.parametrize("engine", ["python", "numba"])
+def test_rings_that_share_links_end_as_if_each_step_were_played(engine, cluster, costs):
+    """An exact run plays every step, as the Python engine does; it has fewer links."""
+    skipped, told_s = three_rings(cluster, engine="numba", **costs)
+    played, also_told_s = three_rings(cluster, engine=engine, exact=True, **costs)
     assert skipped.shortcuts
     assert not played.shortcuts
     assert told_s == pytest.approx(also_told_s, rel=1e-12)
@@ -62,11 +62,11 @@ def test_rings_that_share_links_end_as_if_each_step_were_played(side, cluster, c
 
 
 def times_in_unison(num_ranks: int) -> int:
-    """Return how often ranks were found in unison in a ring that is played and not skipped by the shortcut."""
-    network = make_network(star(num_ranks), side="compiled")
+    """Return how often ranks were found in lockstep in a ring that the shortcut does not compute."""
+    network = make_network(star(num_ranks), engine="numba")
     network._player.take_no_shortcut()
     network.env.run(network.play(ALL_REDUCE["ring"](num_ranks, 1e6), range(num_ranks)))
-    return int(network.side.engine.clock["num_unisons"])
+    return int(network.engine.kernels.clock["num_locksteps"])
 
 
 def test_no_more_steps_are_played_where_there_are_more():
@@ -74,7 +74,7 @@ def test_no_more_steps_are_played_where_there_are_more():
 
 
 def test_who_watches_sees_every_step():
-    network, shares = make_network(star(8), side="compiled"), []
+    network, shares = make_network(star(8), engine="numba"), []
     network.watch(lambda time_s, flows: shares.append(len(flows)))
     network.env.run(network.play(ALL_REDUCE["ring"](8, 1e6), range(8)))
     assert shares.count(8) == 14

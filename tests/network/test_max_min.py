@@ -12,7 +12,7 @@ from clustersim.network.flow import Flow, Link, Path
 from clustersim.network.python_engine.max_min import MaxMin
 
 
-class Nobody:
+class NoSender:
     def ended(self, flow: Flow) -> None:
         """Care for nothing."""
 
@@ -37,7 +37,7 @@ class Cable:
                 left[link] = None
         started = []
         for route, weight in zip(routes, weights, strict=True):
-            flow = Flow(Path(tuple(self.links[number] for number in route), 0.0), 1e9, weight, Nobody())
+            flow = Flow(Path(tuple(self.links[number] for number in route), 0.0), 1e9, weight, NoSender())
             for link in flow.path.links:
                 link.flows[flow] = None
             started.append(flow)

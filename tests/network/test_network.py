@@ -21,7 +21,7 @@ from clustersim.topology import load_topology
 
 from .clusters import line, star, time_schedule
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def network_on(graph: nx.DiGraph, **costs: float) -> Network:
@@ -160,7 +160,7 @@ def test_every_instant_has_the_rates_of_a_full_solve(sizes, starts):
 @given(num_ranks=st.sampled_from([2, 3, 5, 8]), seed=st.integers(0, 1000))
 @settings(max_examples=30, deadline=None)
 def test_a_jittered_ring_follows_its_recurrence(num_ranks, seed):
-    """On a star nobody shares a link: a step begins when both ends have finished the one before."""
+    """On a star no messages share a link: a step begins when both ends have finished the one before."""
     rng = np.random.default_rng(seed)
     schedule = ALL_REDUCE["ring"](num_ranks, 1e6)
     enter = rng.exponential(1e-4, num_ranks)

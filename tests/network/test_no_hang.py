@@ -9,7 +9,7 @@ from clustersim.collectives import ALL_REDUCE
 
 from .clusters import make_network, star
 
-pytestmark = pytest.mark.usefixtures("side", "shared_by")
+pytestmark = pytest.mark.usefixtures("engine", "shared_by")
 
 
 @pytest.mark.parametrize("sharing", ["max-min", "proportional"])

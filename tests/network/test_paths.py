@@ -1,4 +1,4 @@
-"""Links that the same paths cross are one, and are told apart when that matters."""
+"""Links that the same paths cross are one, and are split when a path crosses only some of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .clusters import line, link_between, make_network
 
 
 def links(network: Network) -> list[set[int]]:
-    """Return the numbers of the links that the plain side tells apart."""
-    assert isinstance(network.side, PythonEngine)
-    return [set(link.rates) for link in dict.fromkeys(network.side.paths.links.values())]
+    """Return the numbers of the links that the Python engine keeps apart."""
+    assert isinstance(network.engine, PythonEngine)
+    return [set(link.rates) for link in dict.fromkeys(network.engine.paths.links.values())]
 
 
 def way(network: Network, *nodes: str) -> set[int]:
@@ -29,7 +29,7 @@ def test_all_links_of_a_lone_path_are_one_as_fast_as_the_narrowest():
     network.set_rate(link_between(network, "switch1", "switch2"), 0.5e9)
     times = network.env.run(network.transfer("gpu0", "gpu3", 1e9))
     assert times.end_s == pytest.approx(2.0, rel=1e-12)
-    narrow = way(network, "switch1", "switch2")  # told apart by whoever gave it its rate
+    narrow = way(network, "switch1", "switch2")  # split off since its rate changed
     whole = way(network, "gpu0", "switch0", "switch1", "switch2", "switch3", "gpu3")
     assert sorted(links(network), key=len) == [narrow, whole - narrow]
     assert network.link_bytes[list(whole)].tolist() == [1e9] * 5

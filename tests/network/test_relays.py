@@ -15,7 +15,7 @@ from clustersim.topology import Topology, load_topology
 
 from .clusters import make_network
 
-WAYS = [{"side": "plain", "exact": True}, {"side": "compiled", "exact": True}, {"side": "plain", "exact": False}]
+WAYS = [{"engine": "python", "exact": True}, {"engine": "numba", "exact": True}, {"engine": "python", "exact": False}]
 COSTS: dict[str, Any] = {"overhead_s": 14e-6, "host_overhead_s": 3.4e-6, "adds": False}
 
 
@@ -26,9 +26,9 @@ def dgx(num_hosts: int, nics: int = 8) -> Topology:
 
 
 def seconds(
-    cluster: Topology, schedule: Schedule, side: str = "plain", exact: bool = True, costs: dict[str, Any] = COSTS
+    cluster: Topology, schedule: Schedule, engine: str = "python", exact: bool = True, costs: dict[str, Any] = COSTS
 ) -> float:
-    network = make_network(cluster, side=side, exact=exact, **costs)
+    network = make_network(cluster, engine=engine, exact=exact, **costs)
     return float(network.env.run(network.play(schedule, range(cluster.num_gpus))).end_s.max())
 
 

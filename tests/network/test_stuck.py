@@ -1,4 +1,4 @@
-"""Work that stands still for ever is told, with who waits and for what, and does not end quietly."""
+"""A stuck simulation raises an error with what waits and for what, and does not end quietly."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from clustersim.topology import load_topology
 
 from .clusters import link_between, make_network, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
-def test_a_rank_that_never_enters_is_named_by_those_who_wait_for_it():
+def test_a_rank_that_never_enters_is_named_by_the_ranks_that_wait_for_it():
     network = make_network(star(3))
     ring = network.begin(ALL_REDUCE["ring"](3, 1e6), range(3))
     ring.enter(0, 1)
     with pytest.raises(SimulationError) as error:
         network.env.run(ring.finished)
     lines = str(error.value).splitlines()
-    assert lines[0] == "at 0.0003353333333333333 s nothing can happen any more, but somebody waits:"
+    assert lines[0] == "at 0.0003353333333333333 s the simulation is stuck, and these wait for ever:"
     assert [line.strip() for line in lines[1:]] == [
         "rank 0 at step 0 waits for rank 2, which has not entered",
         "rank 1 at step 0 waits for rank 2, which has not entered",
@@ -81,10 +81,10 @@ def test_a_transfer_that_stands_still_is_told():
         network.env.run()
 
 
-def test_waiting_for_a_rank_that_has_not_entered_is_told():
+def test_waiting_for_a_rank_that_has_not_entered_is_reported():
     network = make_network(star(2))
     collective = network.begin(ALL_REDUCE["ring"](2, 1e6), range(2))
-    with pytest.raises(SimulationError, match="rank 1 has not entered its collective, for which somebody waits"):
+    with pytest.raises(SimulationError, match="rank 1 has not entered its collective, for which a process waits"):
         network.env.run(collective.done(1))
     for rank in (0, 1):
         with pytest.raises(SimulationError, match=f"rank {rank} has not entered"):
@@ -103,7 +103,7 @@ def test_of_many_who_wait_a_few_are_told_and_the_rest_counted():
 def test_nobody_is_stuck_while_something_can_still_happen_or_all_is_done():
     network = make_network(star(2))
     collective = network.begin(ALL_REDUCE["ring"](2, 1e6), range(2))
-    network.env.run()  # nobody is in it, and nobody waits for it
+    network.env.run()  # no rank is in it, and nothing waits for it
     collective.enter(0)
 
     def late():

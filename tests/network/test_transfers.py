@@ -11,7 +11,7 @@ from clustersim.errors import InputError
 
 from .clusters import line, make_network, star
 
-pytestmark = pytest.mark.usefixtures("side")
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @given(

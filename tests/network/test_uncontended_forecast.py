@@ -1,4 +1,4 @@
-"""What is forecast for a collective that is alone is what playing it gives, or nothing is forecast."""
+"""The forecast of an uncontended collective equals its simulation, or there is no forecast."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ class Case(NamedTuple):
     def forecast(
         self, standing: RankPositions, awaited: list[tuple[int, int]] | None = None
     ) -> UncontendedTimes | None:
-        alone = UncontendedForecaster(self.topology, Costs(self.overhead_s, eager_bytes=self.eager_bytes), self.adds)
-        return alone.forecast(self.schedule, self.nodes, standing, self.delay_s, awaited or ())
+        forecaster = UncontendedForecaster(
+            self.topology, Costs(self.overhead_s, eager_bytes=self.eager_bytes), self.adds
+        )
+        return forecaster.forecast(self.schedule, self.nodes, standing, self.delay_s, awaited or ())
 
     def network(self) -> Network:
         costs = {"overhead_s": self.overhead_s, "eager_bytes": self.eager_bytes}
@@ -81,22 +83,22 @@ def play(case: Case, enter_s: np.ndarray) -> Played:
     return Played(reached_s, network.link_bytes)
 
 
-def carried(case: Case, lone: UncontendedTimes) -> np.ndarray:
+def carried(case: Case, times: UncontendedTimes) -> np.ndarray:
     link_bytes = np.zeros(len(case.topology.links))
-    link_bytes[lone.links] = lone.carried_bytes
+    link_bytes[times.links] = times.carried_bytes
     return link_bytes
 
 
 def assert_same(case: Case, enter_s: np.ndarray) -> bool:
     """Hold a forecast against playing it; return whether there was one."""
     steps = list(np.ndindex(case.schedule.num_ranks, case.schedule.num_steps + 1))
-    lone = case.forecast(RankPositions.entering(enter_s), steps)
-    if lone is None:
+    times = case.forecast(RankPositions.entering(enter_s), steps)
+    if times is None:
         return False
     played = play(case, enter_s)
-    assert lone.reached_s == pytest.approx(played.reached_s.ravel(), rel=1e-12, abs=1e-300)
-    assert lone.end_s == pytest.approx(played.reached_s[:, -1], rel=1e-12, abs=1e-300)
-    assert carried(case, lone) == pytest.approx(played.link_bytes, rel=1e-12)
+    assert times.reached_s == pytest.approx(played.reached_s.ravel(), rel=1e-12, abs=1e-300)
+    assert times.end_s == pytest.approx(played.reached_s[:, -1], rel=1e-12, abs=1e-300)
+    assert carried(case, times) == pytest.approx(played.link_bytes, rel=1e-12)
     return True
 
 
@@ -156,13 +158,13 @@ def test_a_forecast_from_the_middle_ends_as_one_from_the_start(
         for rank, reached in enumerate(standing.reached_steps.tolist())
         for step in range(reached, case.schedule.num_steps + 1)
     ]
-    lone = case.forecast(standing, ahead)
+    times = case.forecast(standing, ahead)
     if eager_bytes and case.forecast(RankPositions.entering(enter_s)) is None:
         return
-    assert lone is not None
-    assert lone.end_s == pytest.approx(played.reached_s[:, -1], rel=1e-12)
-    assert lone.reached_s == pytest.approx([played.reached_s[both] for both in ahead], rel=1e-12)
-    assert link_bytes + carried(case, lone) == pytest.approx(played.link_bytes, rel=1e-12)
+    assert times is not None
+    assert times.end_s == pytest.approx(played.reached_s[:, -1], rel=1e-12)
+    assert times.reached_s == pytest.approx([played.reached_s[both] for both in ahead], rel=1e-12)
+    assert link_bytes + carried(case, times) == pytest.approx(played.link_bytes, rel=1e-12)
 
 
 def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> tuple[RankPositions, np.ndarray]:
@@ -174,7 +176,7 @@ def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> t
     if time_s > 0:
         network.env.run(time_s)
     moving, ranks = {}, collective.ranks
-    for time_s, flow in network.side.engine.on_the_way():
+    for time_s, flow in network.engine.loop.in_flight():
         step, is_added = ranks.place(flow)
         waits = not flow.bytes_per_s and flow.path.narrowest is not None
         wire_s = flow.num_bytes / flow.path.narrowest.bytes_per_s if waits else 0.0
@@ -190,7 +192,7 @@ def stopped(case: Case, enter_s: np.ndarray, time_s: float, played: Played) -> t
             if has_started and reached_steps[dst] <= number:
                 begun.append((number, message, *moving.get((number, message), (-np.inf, is_there))))
     reached_s = played.reached_s[np.arange(len(reached_steps)), reached_steps]
-    return RankPositions(reached_steps, reached_s, MessagesInFlight.of(begun)), network.side.carried_bytes()
+    return RankPositions(reached_steps, reached_s, MessagesInFlight.of(begun)), network.engine.carried_bytes()
 
 
 @given(data=st.data())
@@ -213,26 +215,26 @@ def test_whatever_the_messages_a_forecast_is_right_or_not_given(data):
 def test_a_ring_in_lock_step_is_one_step_and_a_multiplication():
     """2 (n - 1) (latency + bytes / n / rate)."""
     case = Case(load_topology(star(256)), ALL_REDUCE["ring"](256, 1e8), np.arange(256))
-    lone = case.forecast(RankPositions.entering(np.full(256, 3.0)))
-    assert lone is not None
-    assert lone.num_steps == 509
-    assert lone.end_s == pytest.approx(3.0 + 510 * (2e-6 + 1e8 / 256 / 1e9), rel=1e-12)
+    times = case.forecast(RankPositions.entering(np.full(256, 3.0)))
+    assert times is not None
+    assert times.num_steps == 509
+    assert times.end_s == pytest.approx(3.0 + 510 * (2e-6 + 1e8 / 256 / 1e9), rel=1e-12)
 
 
 def test_late_ranks_and_unequal_ways_still_come_to_be_multiplied():
     case = case_of("torus", Schedule.concatenate([ALL_REDUCE["ring"](12, 1.2e7)] * 12), False, False, 0.0, 0)
     enter_s = np.random.default_rng(0).exponential(1e-2, 12)
-    lone = case.forecast(RankPositions.entering(enter_s))
-    assert lone is not None
-    assert lone.num_steps > 22 * 12 / 2
-    assert lone.end_s == pytest.approx(play(case, enter_s).reached_s[:, -1], rel=1e-12)
+    times = case.forecast(RankPositions.entering(enter_s))
+    assert times is not None
+    assert times.num_steps > 22 * 12 / 2
+    assert times.end_s == pytest.approx(play(case, enter_s).reached_s[:, -1], rel=1e-12)
 
 
 def test_pauses_are_not_multiplied_away():
     case = case_of("star", ALL_REDUCE["ring"](8, 8e6), False, False, 1e-6, 0)
-    lone = case.forecast(RankPositions.entering(np.zeros(8)))
-    assert lone is not None
-    assert lone.num_steps == 0
+    times = case.forecast(RankPositions.entering(np.zeros(8)))
+    assert times is not None
+    assert times.num_steps == 0
 
 
 def test_nothing_is_forecast_of_a_ring_whose_messages_share_links():
@@ -252,7 +254,7 @@ def test_messages_may_meet_on_a_link_that_has_room_for_all():
 
 
 def test_messages_of_others_may_follow_one_another_on_a_link():
-    """Ranks 0 and 1 both send to the far side of a line: at once they meet, one after another they do not."""
+    """Ranks 0 and 1 both send to the far engine of a line: at once they meet, one after another they do not."""
     schedule = Schedule.from_transfers([Transfer(0, 0, 2, 1e6), Transfer(0, 1, 3, 1e6)])
     case = Case(load_topology(line(4)), schedule, np.arange(4))
     assert assert_same(case, np.array([0.0, 1.0, 0.0, 0.0]))
@@ -264,8 +266,8 @@ def test_nothing_is_forecast_over_a_link_that_stands_still():
     topology = CLUSTERS["star"]
     rates = topology.links.bytes_per_s.copy()
     rates[topology.route(0, 1)] = 0.0
-    alone = UncontendedForecaster(topology, Costs(), adds=False, bytes_per_s=rates)
-    assert alone.forecast(ALL_REDUCE["ring"](4, 1e6), np.arange(4), RankPositions.entering(np.zeros(4))) is None
+    forecaster = UncontendedForecaster(topology, Costs(), adds=False, bytes_per_s=rates)
+    assert forecaster.forecast(ALL_REDUCE["ring"](4, 1e6), np.arange(4), RankPositions.entering(np.zeros(4))) is None
 
 
 def test_nothing_is_forecast_of_too_many_steps_that_differ(monkeypatch):
@@ -276,23 +278,23 @@ def test_nothing_is_forecast_of_too_many_steps_that_differ(monkeypatch):
 
 def test_what_is_known_of_schedules_stays_small(monkeypatch):
     monkeypatch.setattr("clustersim.network.uncontended.forecast._MOST_KEPT_MESSAGES", 20)
-    alone = UncontendedForecaster(CLUSTERS["star"], Costs(), adds=False)
+    forecaster = UncontendedForecaster(CLUSTERS["star"], Costs(), adds=False)
     schedules = [ALL_REDUCE["ring"](num, 1e6) for num in (4, 8, 4, 9)]
     for _ in range(2):
         for schedule in schedules:
             num = schedule.num_ranks
-            lone = alone.forecast(schedule, np.arange(num), RankPositions.entering(np.zeros(num)))
-            assert lone is not None
-            assert lone.end_s == pytest.approx(2 * (num - 1) * (2e-6 + 1e6 / num / 1e9))
+            times = forecaster.forecast(schedule, np.arange(num), RankPositions.entering(np.zeros(num)))
+            assert times is not None
+            assert times.end_s == pytest.approx(2 * (num - 1) * (2e-6 + 1e6 / num / 1e9))
 
 
 def test_nobody_and_nothing_to_do_take_no_time():
     for schedule in (Schedule.idle(0), Schedule.idle(3)):
         case = Case(CLUSTERS["star"], schedule, np.arange(schedule.num_ranks))
-        lone = case.forecast(RankPositions.entering(np.full(schedule.num_ranks, 2.5)))
-        assert lone is not None
-        assert lone.end_s.tolist() == [2.5] * schedule.num_ranks
-        assert not lone.carried_bytes.any()
+        times = case.forecast(RankPositions.entering(np.full(schedule.num_ranks, 2.5)))
+        assert times is not None
+        assert times.end_s.tolist() == [2.5] * schedule.num_ranks
+        assert not times.carried_bytes.any()
 
 
 @pytest.mark.parametrize(("late_s", "is_forecast"), [(0.0, False), (1e-3, True), (0.5, True)])
@@ -334,7 +336,7 @@ def test_steps_whose_messages_differ_or_miss_a_rank_are_no_ring():
 def ring_step(columns: Step, costs: Costs | None = None) -> UncontendedStep:
     cluster, costs = load_topology({"kind": "star", "num_hosts": 7, "gpu": "k80", "link": "1 GB/s"}), costs or Costs()
     maker = UncontendedSteps(cluster, costs, True, payload_rates(cluster, costs))
-    return maker.step(columns, cluster.gpus, maker.ways(columns, cluster.gpus, relayed_s=None))
+    return maker.step(columns, cluster.gpus, maker.message_routes(columns, cluster.gpus, relayed_s=None))
 
 
 def test_networks_over_one_topology_share_what_is_known_of_a_schedule(monkeypatch):
@@ -344,7 +346,7 @@ def test_networks_over_one_topology_share_what_is_known_of_a_schedule(monkeypatc
     )
     cluster, schedule = load_topology(star(4)), ALL_REDUCE["ring"](4, 1e6)
     entering = RankPositions.entering(np.zeros(4))
-    alone = [UncontendedForecaster(cluster, Costs(overhead_s), False) for overhead_s in (0.0, 1.0, 0.0)]
-    ends_s = [each.forecast(schedule, cluster.gpus, entering).end_s for each in alone]
+    forecasters = [UncontendedForecaster(cluster, Costs(overhead_s), False) for overhead_s in (0.0, 1.0, 0.0)]
+    ends_s = [each.forecast(schedule, cluster.gpus, entering).end_s for each in forecasters]
     assert made == [schedule, schedule]
     assert ends_s[0].tolist() == ends_s[2].tolist() != ends_s[1].tolist()

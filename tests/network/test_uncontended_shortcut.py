@@ -1,4 +1,4 @@
-"""What is worked out for collectives that are alone is what playing every message gives, whoever interrupts."""
+"""The shortcut of uncontended collectives gives the times of a full simulation, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import random_work
 from .clusters import line, make_network
 from .random_work import Work, assert_same, duration_s
 
-pytestmark = pytest.mark.usefixtures("side", "eagerness")
+pytestmark = pytest.mark.usefixtures("engine", "eagerness")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_collective_that_nobody_has_entered_is_in_nobodys_way():
 
 
 @pytest.mark.parametrize("delayed", [False, True])
-def test_whoever_interrupts_late_lets_only_the_last_steps_be_played(delayed):
+def test_after_a_late_interruption_only_the_last_steps_are_simulated(delayed):
     def play(exact: bool) -> tuple[list[float], float, int]:
         network = make_network(line(12), adds=True, exact=exact)
         schedule = ALL_REDUCE["ring"](12, 12e6)
@@ -72,16 +72,16 @@ def test_whoever_interrupts_late_lets_only_the_last_steps_be_played(delayed):
         whole = network.play(schedule, list(range(12)), np.linspace(0, 1e-4, 12), delay_s)
 
         def interrupt() -> ProcessGenerator:
-            yield network.env.timeout(0.8 * alone_s)
+            yield network.env.timeout(0.8 * uncontended_s)
             yield network.transfer(3, 5, 1e5)
 
         other = network.env.process(interrupt())
         end_s = network.env.run(whole).end_s.tolist()
         network.env.run(other)
-        return end_s, float(network.side.carried_bytes().sum()), network.counts.flows
+        return end_s, float(network.engine.carried_bytes().sum()), network.counts.flows
 
-    alone_s = 0.0
-    alone_s = max(play(exact=True)[0])
+    uncontended_s = 0.0
+    uncontended_s = max(play(exact=True)[0])
     (exact_s, exact_bytes, num_exact), (quick_s, quick_bytes, num_quick) = play(exact=True), play(exact=False)
     assert quick_s == pytest.approx(exact_s, rel=1e-9)
     assert quick_bytes == pytest.approx(exact_bytes, rel=1e-9)

@@ -114,9 +114,9 @@ def test_the_compiled_engine_has_the_inner_clock_as_well(strategy, monkeypatch):
     made = Network.__init__
 
     def make_compiled(network: Network, *arguments, **options) -> None:
-        made(network, *arguments, **options, side="compiled")
+        made(network, *arguments, **options, engine="numba")
 
     monkeypatch.setattr(Network, "__init__", make_compiled)
     compiled = play(STRATEGIES[strategy], 5, **options)
-    assert type(inside.network.side) is not type(compiled.network.side)
+    assert type(inside.network.engine) is not type(compiled.network.engine)
     assert_same(inside, compiled)

@@ -40,7 +40,7 @@ HOSTS = {
 def run_both(monkeypatch: pytest.MonkeyPatch, strategy: str, num_ranks: int, **options) -> tuple[Job, Job]:
     jobs = []
     for max_messages in (0, 1_000_000):
-        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", max_messages)
+        monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", max_messages)
         options["num_hosts"] = num_ranks + 2
         jobs.append(play(STRATEGIES[strategy], num_ranks, layers=LAYERS, **dict(options)))
     return jobs[0], jobs[1]
@@ -76,7 +76,7 @@ def test_kernels_and_processes_note_the_same_times(strategy, hosts, seed, num_ra
 @pytest.mark.parametrize("is_alike", [True, False])
 def test_equal_workers_do_not_run_in_kernels(is_alike, monkeypatch):
     used, run = [], KernelJob.run
-    monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", 0)
+    monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", 0)
     monkeypatch.setattr(KernelJob, "run", lambda job, on_progress: used.append(job) or run(job, on_progress))
     play(STRATEGIES["async"], 3, None if is_alike else [[1.0], [1.1], [1.2]], layers=LAYERS, num_hosts=5)
     assert len(used) == (0 if is_alike else 1)
@@ -120,7 +120,7 @@ STRAGGLERS = {
 def test_a_result_is_the_same_from_kernels_and_processes(stragglers, monkeypatch):
     results = []
     for max_messages in (0, 1_000_000):
-        monkeypatch.setattr(server_strategy, "MOST_PLAIN_MESSAGES", max_messages)
+        monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", max_messages)
         results.append(clustersim.sweep(SCENARIO | {"stragglers": STRAGGLERS[stragglers]}).to_dict())
     assert results[0] == results[1]
 

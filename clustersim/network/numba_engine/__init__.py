@@ -1,5 +1,5 @@
-"""The same network as the plain-Python engine's, in compiled kernels over tables, for work of many messages.
+"""The network engine in kernels compiled by Numba, on tables: for work of many messages.
 
-Tables are arrays of records: a row a link, a flow, a rank. Kernels change them in place and know no SimPy.
-Nothing here is imported before the work is large enough to pay for loading the compiler.
+Tables are arrays of records: a row per link, flow or rank. Kernels change them in place and have no SimPy.
+Nothing here is imported before the work is large enough to pay for loading Numba.
 """

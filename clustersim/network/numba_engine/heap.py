@@ -10,7 +10,7 @@ from clustersim.network.numba_engine.jit import part, row, table
 
 ENTRY = np.dtype([("key", np.float64), ("number", np.int64), ("item", np.int64)])
 HEAP = np.dtype([("size", np.int64), ("num_put", np.int64), ("entries", np.int64), ("places", np.int64)])
-"""How many items there are and have been put, and the addresses of the entries and of each item's place among them."""
+"""The numbers of items in it and put so far, and the addresses of the entries and of each item's place in them."""
 
 ABSENT = cast(int, np.int64(-1))
 INFINITE = np.inf
@@ -72,7 +72,7 @@ def clear(heap: Any) -> None:
 
 @part
 def _fill(heap: Any, place: int) -> None:
-    """Let the entry in the last place have this one."""
+    """Move the last entry to this place."""
     heap.size -= 1
     if place < heap.size:
         last = entry(heap, heap.size)
@@ -81,7 +81,7 @@ def _fill(heap: Any, place: int) -> None:
 
 @part
 def _settle(heap: Any, place: int, key: float, number: int, item: int) -> None:
-    """Put an entry where it belongs, up or down from a place that is free: each has four below it."""
+    """Move an entry up or down from a free place to where it belongs: each has four below it."""
     places, size = places_of(heap), heap.size
     while place > 0 and _is_before(key, number, entry(heap, (place - 1) >> 2)):
         _move(heap, (place - 1) >> 2, place)

@@ -1,4 +1,4 @@
-"""What Python calls: playing instant after instant, and letting things begin."""
+"""The kernels that Python calls: simulate instant after instant, begin, enter, send, cancel."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.network.engine import SAME_INSTANT
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.flows import (
     drop_flow,
-    has_way,
+    leave_links,
+    needs_links,
     new_flow,
     post,
     put_on_links,
@@ -22,36 +22,36 @@ from clustersim.network.numba_engine.jit import kernel, part
 from clustersim.network.numba_engine.lockstep import forget, go_on, note
 from clustersim.network.numba_engine.max_min import share
 from clustersim.network.numba_engine.ranks import advance, arrived, resume
-from clustersim.network.numba_engine.seats import leave_seats
-from clustersim.network.numba_engine.tables import FIRST, INFINITE, MOVING, NEVER, NONE, ON_THE_WAY, word
+from clustersim.network.numba_engine.tables import FIRST, IN_LATENCY, INFINITE, NEVER, NONE, ON_LINKS, word
+from clustersim.network.progress import SAME_INSTANT
 
 
 @kernel
 def play(states: np.ndarray, now_s: float, until_s: float, most: int, skips: bool) -> tuple[float, float, int, bool]:
-    """Play what is due now, and on, up to something to tell, but not to `until_s`.
+    """Simulate what is due now, and on to the next notification, but not to `until_s`.
 
-    Return the time, when the next thing happens, how many rows there are to tell, which are forgotten here, and whether
-    links have been shared. No more than `most` instants are played, so that Python may look after other things. What
-    goes on as before is skipped where `skips`.
+    Return the time, when the next thing happens, the number of notifications, which are dropped here, and whether
+    links have been shared. At most `most` instants are simulated, so that Python can handle signals. Repeated steps
+    are extrapolated where `skips`.
     """
     state = states[0]
     num_shares = state.num_shares
     state.now_s = max(state.now_s, now_s)
     next_s = _next_s(state)
     is_due = next_s <= _latest_s(state) or state.num_started > 0  # what was received when a rank entered
-    while is_due or (state.num_told == 0 and next_s < until_s and next_s < INFINITE and most > 0):
+    while is_due or (state.num_notifications == 0 and next_s < until_s and next_s < INFINITE and most > 0):
         if not is_due:
             state.now_s = max(state.now_s, next_s)
         is_due = False
         note(state)
         _play_due(state)
         most -= 1
-        if skips and most > 0 and state.num_told == 0:
+        if skips and most > 0 and state.num_notifications == 0:
             go_on(state, until_s)
         next_s = _next_s(state)
-    num_told = state.num_told
-    state.num_told = 0
-    return state.now_s, max(next_s, state.now_s), num_told, state.num_shares > num_shares
+    num_notifications = state.num_notifications
+    state.num_notifications = 0
+    return state.now_s, max(next_s, state.now_s), num_notifications, state.num_shares > num_shares
 
 
 @part
@@ -80,7 +80,7 @@ def _play_due(state: Any) -> None:
         goes_on = False
         while first_key(state.ends) <= latest_s:
             slot = take(state.ends)
-            leave_seats(state, slot, tables.flow(state, slot).num_bytes)
+            leave_links(state, slot, tables.flow(state, slot).num_bytes)
             arrived(state, slot)
             goes_on = True
         while first_key(state.pauses) <= latest_s:
@@ -100,8 +100,8 @@ def _play_due(state: Any) -> None:
 
 @part
 def _start(state: Any, slot: int) -> None:
-    if has_way(state, slot):
-        put_on_links(state, slot, MOVING)
+    if needs_links(state, slot):
+        put_on_links(state, slot, ON_LINKS)
     else:
         arrived(state, slot)
 
@@ -133,7 +133,7 @@ def begin(
 
 @kernel
 def enter(states: np.ndarray, now_s: float, rows: np.ndarray, times_s: np.ndarray) -> None:
-    """Let ranks [num_rows] take part, each from its time on."""
+    """Let ranks [num_rows] enter, each at its time."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -165,7 +165,7 @@ def send(
     weight: np.ndarray,
     start_s: np.ndarray,
 ) -> float:
-    """Send messages [num_messages] of a group without steps; return when the first of them comes to its links."""
+    """Send messages [num_messages] of a group without steps; return when the first of them reaches its links."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -181,7 +181,7 @@ def send(
 def send_one(
     states: np.ndarray, now_s: float, number: int, rank: int, path: int, num_bytes: float, weight: float
 ) -> tuple[int, float]:
-    """Send a message that is a group by itself; return its row, and when it comes to its links."""
+    """Send a message that is a group by itself; return its row, and when it reaches its links."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -197,7 +197,7 @@ def send_one(
 def adopt(
     states: np.ndarray, slots: np.ndarray, due_s: np.ndarray, since_s: np.ndarray, links: np.ndarray, rates: np.ndarray
 ) -> None:
-    """Go on with flows [num_flows] that somebody else has begun; their rows are filled in but for these columns.
+    """Go on with flows [num_flows] that the other engine has begun; their rows are filled in but for these columns.
 
     `due_s` is when each arrives at its links or ends, `links` the one that holds it back at its rate.
     """
@@ -206,11 +206,11 @@ def adopt(
     for index in range(len(slots)):
         slot = word(slots[index])
         flow = tables.flow(state, slot)
-        if flow.stage != ON_THE_WAY:
+        if flow.stage != IN_LATENCY:
             put_on_links(state, slot, flow.stage)
             flow.since_s, flow.bottleneck, flow.bytes_per_s = since_s[index], links[index], rates[index]
             flow.level = flow.bytes_per_s / flow.weight
-        if due_s[index] < INFINITE and flow.stage == ON_THE_WAY:
+        if due_s[index] < INFINITE and flow.stage == IN_LATENCY:
             put(state.arrivals, slot, due_s[index])
         elif due_s[index] < INFINITE:
             put(state.ends, slot, due_s[index])
@@ -219,22 +219,22 @@ def adopt(
 
 @kernel
 def set_rate(states: np.ndarray, now_s: float, link: int, bytes_per_s: float) -> None:
-    """Let a link be faster or slower from now on."""
+    """Change the rate of a link from now on."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
     tables.link(state, link).bytes_per_s = bytes_per_s
-    seat = word(tables.link(state, link).first)
-    while seat != NONE:
-        tables.started(state)[state.num_started] = seat >> state.seat_bits
+    member = word(tables.link(state, link).first)
+    while member != NONE:
+        tables.started(state)[state.num_started] = member >> state.member_bits
         state.num_started += 1
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     share(state)
 
 
 @kernel
 def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
-    """Call a single message off; return the share of it that has been moved."""
+    """Cancel a single message; return the share of it that has been moved."""
     state = states[0]
     forget(state)
     state.now_s = max(state.now_s, now_s)
@@ -242,12 +242,12 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
     share_moved = 0.0
     remove(state.ends, slot)
     remove(state.arrivals, slot)
-    if flow.stage == ON_THE_WAY:
+    if flow.stage == IN_LATENCY:
         _leave_lane(state, slot)
     else:
         moved_bytes = flow.num_bytes - flow.left_bytes + flow.bytes_per_s * (now_s - flow.since_s)
-        share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may take it above
-        leave_seats(state, slot, share_moved * flow.num_bytes)
+        share_moved = min(moved_bytes / flow.num_bytes, 1.0)  # rounding may go above
+        leave_links(state, slot, share_moved * flow.num_bytes)
     drop_flow(state, slot)
     share(state)
     return share_moved
@@ -255,7 +255,7 @@ def cancel(states: np.ndarray, now_s: float, slot: int) -> float:
 
 @part
 def _leave_lane(state: Any, slot: int) -> None:
-    """Take a message out of the lane in which it waits, if it does."""
+    """Take a message out of its lane, if it is in one."""
     number = tables.path(state, tables.flow(state, slot).path).lane
     if number == NONE:
         return

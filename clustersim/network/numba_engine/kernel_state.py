@@ -1,4 +1,4 @@
-"""The compiled engine as Python sees it: begin, enter, send, and play up to what somebody waits for."""
+"""The state of the compiled kernels, with methods that call them: begin, enter, send and play."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from clustersim.collectives.schedule import Schedule
 from clustersim.network.numba_engine import instants
 from clustersim.network.numba_engine.lockstep import MOST_NOTED
 from clustersim.network.numba_engine.memory import Blocks, Memory
-from clustersim.network.numba_engine.schedules import CompiledSchedule, CompiledSchedules, Wiring
-from clustersim.network.numba_engine.tables import ALL, GROUP, NONE, ON_THE_WAY, RANK, Growth, Pool
+from clustersim.network.numba_engine.schedules import CompiledSchedule, CompiledSchedules, PathTables
+from clustersim.network.numba_engine.tables import ALL, GROUP, IN_LATENCY, NONE, RANK, Growth, Pool
 from clustersim.network.paths import Costs
 from clustersim.topology import Topology
 
@@ -19,13 +19,13 @@ _MOST_INSTANTS = 200_000  # in one call, which Ctrl-C cannot interrupt
 
 
 class KernelState:
-    """Plays groups: collectives, and messages that belong to none. A group is known by its row."""
+    """Simulates groups: collectives, and messages that belong to none. A group is identified by its row."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, skips: bool):
-        self._skips = skips  # what goes on as before
+        self._skips = skips  # whether repeated steps are extrapolated
         growth = self._growth = Growth()
-        self.wiring = Wiring(topology, costs, growth)
-        self.programs = CompiledSchedules(self.wiring, adds, costs.eager_bytes, growth)
+        self.path_tables = PathTables(topology, costs, growth)
+        self.programs = CompiledSchedules(self.path_tables, adds, costs.eager_bytes, growth)
         self._delays = Pool(np.dtype(np.float64), growth)
         self._early = Blocks(np.dtype(np.int64), growth) if costs.eager_bytes > 0 else None
         self._ranks = Blocks(RANK, growth)
@@ -34,15 +34,15 @@ class KernelState:
         self._groups = Blocks(GROUP, growth)
         self._most_flows: dict[int, int] = {}  # of each collective in progress
         self._programs: dict[int, CompiledSchedule] = {}  # of each collective in progress
-        self._first_rank: dict[int, int] = {}  # row of each group's, messages that are groups by themselves aside
+        self._first_rank: dict[int, int] = {}  # row of each group's; not of messages that are groups by themselves
         self._rank_of: dict[int, int] = {}  # row of each message that is a group by itself
-        self._narrowest: dict[int, float] = {}  # rates of paths that somebody has asked for
+        self._narrowest: dict[int, float] = {}  # rates of paths, as far as they were asked for
         self._idle: list[tuple[int, int]] = []  # groups and ranks of such messages that have ended
-        self._num_flows = 0  # that there may be
-        self.has_shared = False  # whether links were shared when it played last
+        self._num_flows = 0  # at most
+        self.has_shared = False  # whether links were shared in the last call of `play`
         self._memory = Memory()
         self._state = self._memory.state
-        self.now_s = 0.0  # up to which it has played
+        self.now_s = 0.0  # up to which it has simulated
         self.next_s = np.inf
         self._refresh()
 
@@ -53,7 +53,7 @@ class KernelState:
 
     @property
     def links(self) -> np.ndarray:
-        return self.wiring.links.array[: self.wiring.links.num_rows]
+        return self.path_tables.links.array[: self.path_tables.links.num_rows]
 
     @property
     def ranks(self) -> np.ndarray:
@@ -64,7 +64,7 @@ class KernelState:
         return self._groups.array
 
     def _column(self, name: str) -> np.ndarray:
-        """Return a column of the ranks, which costs more to find than to keep: there is another one after growth."""
+        """Return a column of the ranks. It is cached, since finding it is slow; growth makes new columns."""
         array = self._ranks.array
         if array is not self._columns_of:
             self._columns_of = array
@@ -78,7 +78,7 @@ class KernelState:
             delays = NONE
         else:
             if not self._most_flows:
-                self._delays.num_rows = 0  # nobody's pauses are left in it
+                self._delays.num_rows = 0  # no pauses are in use
             delays = self._delays.add(np.ascontiguousarray(delay_s, dtype=float).ravel())
         early, num_early = 0, 0
         if self._early is not None:
@@ -91,11 +91,11 @@ class KernelState:
         return group
 
     def begin_messages(self, num_messages: int, ends: int = ALL) -> int:
-        """Prepare messages of no collective, of which is told when `ALL` have ended, or `EACH`; return their group."""
+        """Prepare messages of no collective, with one notification for `ALL` or one for `EACH`; return their group."""
         return self._add_group(num_messages, ends, num_messages, (0, NONE, 0, 0, 0))
 
     def enter(self, group: int, ranks: Sequence[int], now_s: float, times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its time on, or from now on where that is past."""
+        """Let ranks enter, each at its time, or now where that is past."""
         self._refresh()
         first = self._first_rank[group]
         rows = np.array([first + rank for rank in ranks], dtype=np.int64)
@@ -103,13 +103,13 @@ class KernelState:
         self.next_s = now_s
 
     def wait(self, group: int, rank: int, step: int) -> None:
-        """Tell when a rank has come to a step; nearer steps are told first."""
+        """Notify when a rank has reached a step; nearer steps come first."""
         row, awaited = self._first_rank[group] + rank, self._column("awaited")
         if step < awaited.item(row):
             awaited[row] = step
 
     def wait_for_all(self, group: int, ranks: Sequence[int], step: int) -> None:
-        """Tell when each of some ranks has come to a step; nearer steps are told first."""
+        """Notify when each of some ranks has reached a step; nearer steps come first."""
         if len(ranks) == 1:
             self.wait(group, ranks[0], step)
             return
@@ -117,12 +117,12 @@ class KernelState:
         awaited[rows] = np.minimum(awaited[rows], step)
 
     def step_of(self, group: int, rank: int) -> int:
-        """Return the step to which a rank has come."""
+        """Return the step that a rank has reached."""
         found: int = self._column("step").item(self._first_rank[group] + rank)
         return found
 
     def steps_of(self, group: int, ranks: Sequence[int]) -> list[int]:
-        """Return the steps to which ranks have come [len(ranks)]."""
+        """Return the steps that ranks have reached [len(ranks)]."""
         found: list[int] = self._column("step")[np.array(ranks, dtype=np.int64) + self._first_rank[group]].tolist()
         return found
 
@@ -136,7 +136,7 @@ class KernelState:
         now_s: float,
         start_s: np.ndarray,
     ) -> None:
-        """Send messages of a group, each from its time on."""
+        """Send messages of a group, each at its time."""
         self._refresh()
         arrives_s = instants.send(self._state, now_s, group, numbers, paths, num_bytes, weight, start_s)
         if arrives_s < self.next_s:
@@ -154,34 +154,34 @@ class KernelState:
         return group, flow
 
     def cancel(self, flow: int, now_s: float) -> float:
-        """Call off a message that is on its way; return the share of it that has been moved."""
+        """Cancel a message in flight; return the share of it that has been moved."""
         self._refresh()
         share_moved = instants.cancel(self._state, now_s, flow)
         self.next_s = now_s
         return float(share_moved)
 
     def set_rate(self, link: int, bytes_per_s: float, now_s: float) -> None:
-        """Let a link be faster or slower from now on."""
+        """Change the rate of a link from now on."""
         self._refresh()
         instants.set_rate(self._state, now_s, link, bytes_per_s)
         self._narrowest.clear()
         self.next_s = now_s
 
     def play(self, now_s: float, until_s: float, one_share: bool = False) -> list[tuple[int, int]]:
-        """Play what is due now, and on up to something to tell, but not to `until_s`, or one instant only.
+        """Simulate what is due now, and on to the next notification, but not to `until_s`, or one instant only.
 
-        Return what there is to tell: groups, and the rank of each that has come to an awaited step, or -1 where
-        all of a group is done.
+        Return the notifications: groups, and the rank of each that has reached an awaited step, or -1 where all of a
+        group is done.
         """
         self._refresh()
         most = 1 if one_share else _MOST_INSTANTS
-        self.now_s, self.next_s, num_told, self.has_shared = instants.play(
+        self.now_s, self.next_s, num_notifications, self.has_shared = instants.play(
             self._state, now_s, until_s, most, self._skips
         )
-        return self._memory["told"][:num_told].tolist() if num_told else []
+        return self._memory["notifications"][:num_notifications].tolist() if num_notifications else []
 
     def pause(self, groups: np.ndarray, ranks: np.ndarray, times_s: np.ndarray) -> None:
-        """Let ranks of groups go on at their times, which they spend in a pause until then."""
+        """Let ranks of groups go on at their times, until which they pause."""
         self._refresh()
         instants.pause(self._state, self.groups["first_rank"][groups] + ranks, times_s)
         self.next_s = min(self.next_s, float(times_s.min()))
@@ -200,7 +200,7 @@ class KernelState:
     def adopt(
         self, flows: np.ndarray, due_s: np.ndarray, since_s: np.ndarray, links: np.ndarray, rates: np.ndarray
     ) -> None:
-        """Go on with flows that have been begun, and counted, elsewhere (see `instants.adopt`)."""
+        """Go on with flows that the other engine has begun, and counted (see `instants.adopt`)."""
         num_flows = self._state["num_flows"].copy()
         self._refresh()
         instants.adopt(self._state, flows, due_s, since_s, links, rates)
@@ -208,7 +208,7 @@ class KernelState:
         self.next_s = min(self.next_s, float(due_s.min(initial=np.inf)))
 
     def end_s(self, group: int) -> np.ndarray:
-        """Return when each rank of a group had done its part, or each message had ended [num_ranks]."""
+        """Return when each rank of a group was done, or each message had ended [num_ranks]."""
         return self.rows_of(group)["reached_s"].copy()
 
     def rows_of(self, group: int) -> np.ndarray:
@@ -224,10 +224,10 @@ class KernelState:
     def flows_on_links(self) -> np.ndarray:
         """Return the flows that are on links, of which some may not move."""
         flows = self._memory["flows"]
-        return flows[self._in_use() & (flows["stage"] != ON_THE_WAY)]
+        return flows[self._in_use() & (flows["stage"] != IN_LATENCY)]
 
     def flows_of(self, group: int) -> list[tuple[np.void, float]]:
-        """Return the flows of a group, each with the time when it ends or comes to its links."""
+        """Return the flows of a group, each with the time when it ends or reaches its links."""
         flows = self._memory["flows"]
         return [(flows[slot], self._memory.due_s(slot)) for slot in self.slots_of(group).tolist()]
 
@@ -236,22 +236,22 @@ class KernelState:
         return np.flatnonzero(self._in_use() & (self._memory["flows"]["group"] == group))
 
     def due_s(self, flow: int) -> float:
-        """Return when a flow ends or comes to its links."""
+        """Return when a flow ends or reaches its links."""
         return self._memory.due_s(flow)
 
     def narrowest(self, path: int) -> float:
         """Return the rate of the narrowest link of a path, infinite where it has none."""
         if path not in self._narrowest:
-            rates = self.links["bytes_per_s"][self.wiring.links_of(path)]
+            rates = self.links["bytes_per_s"][self.path_tables.links_of(path)]
             self._narrowest[path] = float(rates.min(initial=np.inf))
         return self._narrowest[path]
 
     def program_of(self, group: int) -> CompiledSchedule:
-        """Return what a collective in progress plays."""
+        """Return the compiled schedule of a collective in progress."""
         return self._programs[group]
 
     def clear(self) -> None:
-        """Take everything off its way: nothing is due any more."""
+        """Remove all messages and pauses: nothing is due any more."""
         self._refresh()
         self._memory.clear()
         self.next_s = np.inf
@@ -262,7 +262,7 @@ class KernelState:
         return is_used
 
     def release(self, group: int) -> None:
-        """Forget a group that is done."""
+        """Release a group that is done."""
         rank = self._rank_of.pop(group, None)
         if rank is not None:
             self._idle.append((group, rank))
@@ -296,11 +296,11 @@ class KernelState:
         if not self._growth.has_been:
             return
         self._growth.has_been = False
-        programs, wiring, memory = self.programs, self.wiring, self._memory
+        programs, path_tables, memory = self.programs, self.path_tables, self._memory
         memory.set(
-            links=wiring.links.array,
-            paths=wiring.paths.array,
-            path_links=wiring.path_links.array,
+            links=path_tables.links.array,
+            paths=path_tables.paths.array,
+            path_links=path_tables.path_links.array,
             messages=programs.messages.array,
             own=programs.own.array,
             own_first=programs.own_first.array,
@@ -310,12 +310,12 @@ class KernelState:
             ranks=self.ranks,
             groups=self.groups,
         )
-        memory.reserve("told", len(self.ranks) + len(self.groups))
-        memory.reserve("together", len(self.groups))
+        memory.reserve("notifications", len(self.ranks) + len(self.groups))
+        memory.reserve("in_lockstep", len(self.groups))
         memory.reserve("noted", MOST_NOTED)
-        memory.reserve("left", len(wiring.links.array))
-        memory.reserve("tried", len(wiring.links.array))
-        memory.reserve_heap("full", len(wiring.links.array))
+        memory.reserve("left", len(path_tables.links.array))
+        memory.reserve("tried", len(path_tables.links.array))
+        memory.reserve_heap("full", len(path_tables.links.array))
         memory.reserve_heap("pauses", len(self.ranks))
-        memory.reserve_flows(self._num_flows, wiring.longest)
-        self._state["num_lanes"] = wiring.num_lanes
+        memory.reserve_flows(self._num_flows, path_tables.longest)
+        self._state["num_lanes"] = path_tables.num_lanes

@@ -1,8 +1,9 @@
-"""Collectives in unison: what goes step by step as it went before is skipped, up to where something else happens.
+"""Collectives in lockstep: if two cycles match up to a time shift, the following ones are extrapolated.
 
-They are in unison where nothing is under way but all messages of one step of each, and all have just been sent. What
-happens next then depends on these steps alone. So where the same collectives are in unison a second time, with the same
-messages, and nobody has acted, all goes on as it went between the two times, for as long as the messages stay the same.
+Collectives are in lockstep when nothing is in flight but all messages of one step of each, and all have just been
+sent. What happens next then depends on these steps alone. If the same collectives are in lockstep a second time, with
+the same messages, and no process has acted, the cycle between the two times repeats as long as the messages stay the
+same.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.tables import ALWAYS, FIRST, INFINITE, NEVER, NONE, word
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 
-MOST_NOTED = 64  # instants from one time in unison to the next
+MOST_NOTED = 64  # instants from one lockstep to the next
 
 
 @part
 def forget(state: Any) -> None:
-    """Forget when there was unison, since somebody acts."""
+    """Forget the last lockstep, since a process acts."""
     state.num_noted = 0
 
 
 @part
 def note(state: Any) -> None:
-    """Note how long after which of the instants since the last unison this one is, before it is played."""
+    """Note which instant since the last lockstep this one follows, and how long after; before it is simulated."""
     number = state.num_noted
     state.num_noted = 0
     if number == 0 or number == MOST_NOTED:
@@ -42,7 +43,7 @@ def note(state: Any) -> None:
 
 @part
 def _after_s(state: Any) -> float:
-    """Return how long what is first due now has taken."""
+    """Return the duration of the event that is first due now."""
     if first_key(state.ends) == state.now_s:
         flow = tables.flow(state, entry(state.ends, 0).item)
         return flow.left_bytes / flow.bytes_per_s
@@ -60,11 +61,11 @@ def _latency_s(state: Any, slot: int) -> float:
 
 @part
 def go_on(state: Any, until_s: float) -> None:
-    """Skip what goes on as before, up to a time; to be called when an instant has been played."""
+    """Extrapolate repeated steps up to a time; to be called when an instant has been simulated."""
     if not _has_all_just_been_sent(state):
         return
     is_as_before = _look(state)
-    if state.num_together > 0:
+    if state.num_in_lockstep > 0:
         if is_as_before:
             _skip(state, until_s)
         _remember(state)
@@ -72,7 +73,7 @@ def go_on(state: Any, until_s: float) -> None:
 
 @part
 def _has_all_just_been_sent(state: Any) -> bool:
-    """Return whether nothing is under way but messages that have been sent at this instant."""
+    """Return whether nothing is in flight but messages that have been sent at this instant."""
     if state.ends.size > 0 or state.pauses.size > 0 or state.arrivals.size > 0:
         return False
     for number in range(state.num_lanes):
@@ -84,50 +85,50 @@ def _has_all_just_been_sent(state: Any) -> bool:
 
 @part
 def _look(state: Any) -> bool:
-    """Note which groups are in unison, none where any is not; return whether they were so before, with these messages.
+    """Note the groups in lockstep, or none if any is not; return whether they were so before, with these messages.
 
-    What belongs to a group without steps, or has pauses or eager messages, is in no unison.
+    A group without steps, with pauses or with eager messages is in no lockstep.
     """
-    num_before, was_noted = state.num_together, state.num_noted > 0
-    state.num_together = 0
-    state.num_unisons += 1
+    num_before, was_noted = state.num_in_lockstep, state.num_noted > 0
+    state.num_in_lockstep = 0
+    state.num_locksteps += 1
     for lane in range(state.num_lanes):
         slot = tables.lane(state, lane).first
         while slot != NONE:
             flow = tables.flow(state, slot)
             group, message = tables.group(state, flow.group), tables.message(state, flow.message)
             if group.num_steps < 0 or group.delays != NONE or group.num_messages > 0 or message.end_step != ALWAYS:
-                state.num_together = 0
+                state.num_in_lockstep = 0
                 return False
-            if group.unison != state.num_unisons:
-                was_noted = was_noted and group.unison == state.num_unisons - 1
-                group.unison, group.num_at_ends = state.num_unisons, 0
+            if group.lockstep != state.num_locksteps:
+                was_noted = was_noted and group.lockstep == state.num_locksteps - 1
+                group.lockstep, group.num_at_ends = state.num_locksteps, 0
                 group.step_before, group.step_now = group.step_now, flow.step
-                tables.together(state)[state.num_together] = flow.group
-                state.num_together += 1
+                tables.in_lockstep(state)[state.num_in_lockstep] = flow.group
+                state.num_in_lockstep += 1
             if flow.step != group.step_now:
-                state.num_together = 0
+                state.num_in_lockstep = 0
                 return False
             group.num_at_ends += 1 + (message.src != message.dst)
             slot = flow.behind
-    for index in range(state.num_together):
-        group = tables.group(state, word(tables.together(state)[index]))
+    for index in range(state.num_in_lockstep):
+        group = tables.group(state, word(tables.in_lockstep(state)[index]))
         if group.num_at_ends != _num_at_ends(state, group):
-            state.num_together = 0
+            state.num_in_lockstep = 0
             return False
-    return was_noted and state.num_together == num_before
+    return was_noted and state.num_in_lockstep == num_before
 
 
 @part
 def _num_at_ends(state: Any, group: Any) -> int:
-    """Return how long the lists of all ranks are in a group's step."""
+    """Return the length of the lists of all ranks in a group's step."""
     first = tables.steps(state)[group.steps + group.step_now]
     return word(tables.own_first(state)[first + group.num_ranks] - tables.own_first(state)[first])
 
 
 @part
 def _remember(state: Any) -> None:
-    """Begin to note what happens from this unison on."""
+    """Begin to note what happens from this lockstep on."""
     then = state.then
     then.num_instants, then.num_flows, then.num_shares = state.num_instants, state.num_flows, state.num_shares
     then.num_solves, then.num_levels = state.num_solves, state.num_levels
@@ -137,7 +138,7 @@ def _remember(state: Any) -> None:
 
 @part
 def _skip(state: Any, until_s: float) -> None:
-    """Go on as often as all messages stay the same, nobody waits for a step, and it is not yet this time."""
+    """Repeat the cycle as often as all messages stay the same, no step is awaited, and this time is not reached."""
     times = _play_times(state, _times_alike(state), until_s)
     if times == 0:
         return
@@ -156,17 +157,17 @@ def _skip(state: Any, until_s: float) -> None:
             slot = tables.flow(state, slot).behind
         if lane.first != NONE:
             lane.first_s = tables.flow(state, lane.first).since_s
-    for index in range(state.num_together):
-        group = tables.group(state, word(tables.together(state)[index]))
+    for index in range(state.num_in_lockstep):
+        group = tables.group(state, word(tables.in_lockstep(state)[index]))
         group.step_now += times * (group.step_now - group.step_before)
 
 
 @part
 def _times_alike(state: Any) -> int:
-    """Return how often all groups can go on by as many steps as before, to the same messages that nobody waits for."""
+    """Return how often all groups can repeat their cycle with the same messages and no awaited step."""
     times = NEVER
-    for index in range(state.num_together):
-        group = tables.group(state, word(tables.together(state)[index]))
+    for index in range(state.num_in_lockstep):
+        group = tables.group(state, word(tables.in_lockstep(state)[index]))
         lists, step = tables.steps(state)[group.steps + group.step_before], group.step_before
         while step < group.num_steps and tables.steps(state)[group.steps + step] == lists:
             step += 1
@@ -187,7 +188,7 @@ def _times_alike(state: Any) -> int:
 
 @part
 def _play_times(state: Any, most: int, until_s: float) -> int:
-    """Go through the times of the noted instants again and again, no further than to this time; return how often."""
+    """Repeat the times of the noted instants, no further than to this time; return how often."""
     times, last = FIRST, state.num_noted - 1
     while times < most:
         tables.noted(state, 0).time_s = state.now_s
@@ -203,7 +204,7 @@ def _play_times(state: Any, most: int, until_s: float) -> int:
 
 @part
 def _move_on(state: Any, slot: int, times: int) -> None:
-    """Let a message be the one that is sent so many times later, and its links have carried those in between."""
+    """Move a message so many cycles ahead, and count the bytes in between on its links."""
     flow = tables.flow(state, slot)
     group, message = tables.group(state, flow.group), tables.message(state, flow.message)
     num_steps = times * (group.step_now - group.step_before)
@@ -220,7 +221,7 @@ def _move_on(state: Any, slot: int, times: int) -> None:
 
 @part
 def _carry(state: Any, path: int, num_bytes: float) -> None:
-    """Let the links of a path have carried so much more."""
+    """Add bytes to the links of a path."""
     over = tables.path(state, path)
     for index in range(over.first, over.first + over.num_links):
         tables.link(state, word(tables.path_links(state)[index])).carried_bytes += num_bytes

@@ -1,7 +1,7 @@
 """Max-min fair sharing kept up to date: the algorithm of `clustersim.network.python_engine.max_min` on tables.
 
-A state has these tables and counts in fields of the same names, whoever it belongs to; what ends when stands in its
-heap `ends`.
+The state may belong to `instants` or to `inner`: these tables and counts have the same names in both. What ends
+when is in its heap `ends`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import Any
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import has_key, put, remove
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.rise import let_go, release, rise
-from clustersim.network.numba_engine.solve import fix, solve
+from clustersim.network.numba_engine.solve import fix, give_all, release, rise, solve
 from clustersim.network.numba_engine.tables import INFINITE, NONE, word
 from clustersim.network.python_engine.max_min import FEW, FULL, SAME
 
@@ -37,7 +36,7 @@ def share(state: Any) -> None:
 
 @part
 def _begin(state: Any, slot: int) -> None:
-    """Let a flow go that has its links for itself, or else let it rise."""
+    """Give a flow the rate of its narrowest link if it has its links alone; else let it rise."""
     path = tables.path(state, tables.flow(state, slot).path)
     narrowest, least = NONE, INFINITE
     for index in range(path.first, path.first + path.num_links):
@@ -48,7 +47,7 @@ def _begin(state: Any, slot: int) -> None:
             return
         if narrowest == NONE or link.bytes_per_s < least:
             narrowest, least = number, link.bytes_per_s
-    let_go(state, slot, narrowest)
+    give_all(state, slot, narrowest)
 
 
 @part
@@ -84,7 +83,7 @@ def _fix_at_once(state: Any) -> bool:
 
 @part
 def _try_lowest(state: Any, slot: int) -> bool:
-    """Try the link of a flow that has least for the weight of all on it; return whether that is simple."""
+    """Try the link of a flow with the lowest rate over the weight of all on it; return whether that is simple."""
     path = tables.path(state, tables.flow(state, slot).path)
     lowest, level = word(tables.path_links(state)[path.first]), INFINITE
     for index in range(path.first, path.first + path.num_links):
@@ -98,38 +97,38 @@ def _try_lowest(state: Any, slot: int) -> bool:
 @part
 def _weight(state: Any, number: int) -> float:
     """Return the weight of all flows on a link."""
-    weight, bits = 0.0, state.seat_bits
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        weight += tables.flow(state, seat >> bits).weight
-        seat = word(tables.seat(state, seat).next)
+    weight, bits = 0.0, state.member_bits
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        weight += tables.flow(state, member >> bits).weight
+        member = word(tables.member(state, member).next)
     return weight
 
 
 @part
 def _try(state: Any, number: int, level: float) -> bool:
-    """Let all on a link have this level, to see; return whether none of them has another one already."""
-    rising, bits, link = state.rising, state.seat_bits, tables.link(state, number)
+    """Try a level for all flows on a link; return whether none of them has another tried level."""
+    rising, bits, link = state.rising, state.member_bits, tables.link(state, number)
     if level == 0 or link.num_flows > FEW:
         return False
     link.tried, link.tried_level = rising, level
     tables.tried(state)[state.num_tried] = number
     state.num_tried += 1
-    seat = word(link.first)
-    while seat != NONE:
-        other = tables.flow(state, seat >> bits)
+    member = word(link.first)
+    while member != NONE:
+        other = tables.flow(state, member >> bits)
         if other.held == rising:
             return False
         other.held, other.held_level = rising, level
-        tables.held(state)[state.num_held] = seat >> bits
+        tables.held(state)[state.num_held] = member >> bits
         state.num_held += 1
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     return True
 
 
 @part
 def _finds_room(state: Any, slot: int) -> bool:
-    """Say whether a flow may have the level that was tried, and nobody on its other links feels it."""
+    """Return whether a flow may have the tried level without changing flows on its other links."""
     flow = tables.flow(state, slot)
     level = flow.held_level
     if flow.mark != state.rising and flow.level < level * (1 - SAME):
@@ -146,16 +145,16 @@ def _finds_room(state: Any, slot: int) -> bool:
 
 @part
 def _has_room(state: Any, number: int, gets_slower: bool) -> bool:
-    """Say whether a link is wide enough for the levels that were tried, and leaves nothing to others that want it."""
-    rising, bits, link = state.rising, state.seat_bits, tables.link(state, number)
-    room, seat = link.bytes_per_s * (1 + FULL), word(link.first)
-    while seat != NONE:
-        other = tables.flow(state, seat >> bits)
+    """Return whether a link has room for the tried levels, and none left for others that it holds back."""
+    rising, bits, link = state.rising, state.member_bits, tables.link(state, number)
+    room, member = link.bytes_per_s * (1 + FULL), word(link.first)
+    while member != NONE:
+        other = tables.flow(state, member >> bits)
         if other.held == rising:
             room -= other.weight * other.held_level
         elif gets_slower and other.bottleneck == number:
             return False
         else:
             room -= other.bytes_per_s
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     return room >= 0

@@ -1,4 +1,4 @@
-"""The arrays that the tables lie in, and how they grow."""
+"""The arrays of the tables, and how they grow."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from clustersim.network.numba_engine.heap import ABSENT, ENTRY
+from clustersim.network.numba_engine.jit import address_of
 from clustersim.network.numba_engine.tables import (
+    IN_LATENCY,
     LANE,
+    MEMBER,
     NONE,
     NUM_LANES,
-    ON_THE_WAY,
-    SEAT,
     STATE,
     TABLES,
     Growth,
@@ -24,7 +25,7 @@ _HEAPS = ("arrivals", "ends", "pauses", "full")
 
 
 class Blocks:
-    """Rows that are taken, to be filled in, and given back in blocks."""
+    """Rows that are taken and given back in blocks."""
 
     def __init__(self, kind: np.dtype[Any], growth: Growth):
         self._pool = Pool(kind, growth)
@@ -35,7 +36,7 @@ class Blocks:
         return self._pool.array
 
     def take(self, num_rows: int) -> int:
-        """Return the first of so many rows, which are zero or as those left them who had them before."""
+        """Return the first of so many rows, which are zero or hold old values."""
         free = self._free.get(num_rows)
         return free.pop() if free else self._pool.add(np.zeros(num_rows, self._pool.array.dtype))
 
@@ -62,11 +63,11 @@ class Memory:
         return self._arrays[name]
 
     def set(self, **arrays: np.ndarray) -> None:
-        """Put arrays in the place of others."""
+        """Replace arrays."""
         for name, array in arrays.items():
             if array is not self._arrays.get(name):
                 self._arrays[name] = array
-                self.state[name] = array.ctypes.data
+                self.state[name] = address_of(array)
 
     def reserve(self, name: str, num_rows: int) -> None:
         """Make room in a table."""
@@ -81,19 +82,19 @@ class Memory:
             self._places[name] = grown(self._places[name], num_items)
             self._places[name][before:] = ABSENT
             heap = self.state[name]
-            heap["entries"], heap["places"] = self._entries[name].ctypes.data, self._places[name].ctypes.data
+            heap["entries"], heap["places"] = address_of(self._entries[name]), address_of(self._places[name])
 
     def due_s(self, flow: int) -> float:
-        """Return when a flow ends or comes to its links, or infinity."""
+        """Return when a flow ends or reaches its links, or infinity."""
         for name in ("arrivals", "ends"):
             place = int(self._places[name][flow])
             if place != ABSENT:
                 return float(self._entries[name]["key"][place])
         row = self["flows"][flow]
-        return float(row["since_s"]) if row["stage"] == ON_THE_WAY else np.inf
+        return float(row["since_s"]) if row["stage"] == IN_LATENCY else np.inf
 
     def clear(self) -> None:
-        """Take everything off its way."""
+        """Remove all messages and pauses."""
         for name in ("arrivals", "ends", "pauses"):
             self.state[name]["size"] = 0
             self._places[name][:] = ABSENT
@@ -106,12 +107,12 @@ class Memory:
 
     def reserve_flows(self, num_flows: int, longest: int) -> None:
         """Make room for so many flows, on paths as long as the longest."""
-        bits, before = int(self.state["seat_bits"][0]), len(self["flows"])
+        bits, before = int(self.state["member_bits"][0]), len(self["flows"])
         new_bits, num_flows = max(bits, (longest - 1).bit_length()), max(before, num_flows)
         if new_bits == bits and num_flows == before:
             return
         num_flows = max(num_flows, 2 * before) if num_flows > before else before
-        self._move_seats(num_flows, new_bits)
+        self._move_members(num_flows, new_bits)
         self.reserve("flows", num_flows)
         num_free, new = int(self.state["num_free"][0]), np.arange(num_flows - 1, before - 1, -1)
         self.set(free=np.concatenate([new, self["free"][:num_free], np.zeros(before - num_free, np.int64)]))
@@ -121,24 +122,24 @@ class Memory:
         for name in ("started", "risen", "changed", "held"):
             self.reserve(name, num_flows)
 
-    def _move_seats(self, num_flows: int, new_bits: int) -> None:
-        bits, before = int(self.state["seat_bits"][0]), self["seats"]
-        seats = np.full(num_flows << new_bits, NONE, SEAT)
+    def _move_members(self, num_flows: int, new_bits: int) -> None:
+        bits, before = int(self.state["member_bits"][0]), self["members"]
+        members = np.full(num_flows << new_bits, NONE, MEMBER)
         if new_bits == bits:
-            seats[: len(before)] = before
-            self.set(seats=seats)
+            members[: len(before)] = before
+            self.set(members=members)
             return
         moved = _renumbered(np.arange(len(before)), bits, new_bits)
-        for name in SEAT.names or ():
-            seats[name][moved] = _renumbered(before[name], bits, new_bits)
+        for name in MEMBER.names or ():
+            members[name][moved] = _renumbered(before[name], bits, new_bits)
         for name in ("first", "last"):
             self["links"][name] = _renumbered(self["links"][name], bits, new_bits)
-        self.set(seats=seats)
-        self.state["seat_bits"] = new_bits
+        self.set(members=members)
+        self.state["member_bits"] = new_bits
 
 
-def _renumbered(seats: np.ndarray, bits: int, new_bits: int) -> np.ndarray:
-    """Return the numbers of seats where a flow has more of them than before."""
-    numbers = seats.astype(np.int64)
+def _renumbered(members: np.ndarray, bits: int, new_bits: int) -> np.ndarray:
+    """Return the numbers of members where a flow has more of them than before."""
+    numbers = members.astype(np.int64)
     flow, place = numbers >> bits, numbers & ((1 << bits) - 1)
     return np.where(numbers < 0, NONE, (flow << new_bits) + place)

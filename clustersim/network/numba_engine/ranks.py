@@ -1,7 +1,7 @@
 """Ranks of collectives: each goes from step to step, gated by its own messages and its own pauses.
 
-A message starts when both its ends have come to its step (rendezvous). So where a rank stands says all that
-a message needs to know, and memory grows with the ranks, however far they drift apart.
+A message starts when both its ends have reached its step (rendezvous). So the positions of ranks say all about
+messages, and memory grows with the ranks, however far they drift apart.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 
 
 @part
-def tell(state: Any, group: int, rank: int) -> None:
-    """Note what Python has to hear of."""
-    tables.telling(state, state.num_told).group = group
-    tables.telling(state, state.num_told).rank = rank
-    state.num_told += 1
+def notify(state: Any, group: int, rank: int) -> None:
+    """Add a notification for Python."""
+    tables.notification(state, state.num_notifications).group = group
+    tables.notification(state, state.num_notifications).rank = rank
+    state.num_notifications += 1
 
 
 @part
 def advance(state: Any, row: int, step: int) -> None:
-    """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
+    """Take a rank to a step, through those without messages for it, or out at the end."""
     rank = tables.rank(state, row)
     group = tables.group(state, rank.group)
     local = row - group.first_rank
@@ -36,7 +36,7 @@ def advance(state: Any, row: int, step: int) -> None:
         rank.at = NONE
         if step >= rank.awaited:
             rank.awaited = NEVER
-            tell(state, rank.group, local)
+            notify(state, rank.group, local)
         if step == group.num_steps:
             finish(state, rank.group, row)
             return
@@ -52,7 +52,7 @@ def advance(state: Any, row: int, step: int) -> None:
 
 @part
 def resume(state: Any, row: int) -> None:
-    """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
+    """Let a rank go on after its pause, before it enters or before its messages of a step."""
     step = tables.rank(state, row).step
     if step < 0:
         advance(state, row, FIRST)
@@ -62,9 +62,9 @@ def resume(state: Any, row: int) -> None:
 
 @part
 def _next_step(state: Any, row: int) -> int:
-    """Return the step that follows one in which a rank has nothing left to do, but for those with nothing for it.
+    """Return the next step of a rank that has nothing left to do in its own; steps without messages for it are skipped.
 
-    Where messages are listed once for all steps, and none is of this one, the next is that in which one begins; pauses
+    Where messages are listed once for all steps, and none is of this one, the next is that in which one begins. Pauses
     come before every step.
     """
     rank = tables.rank(state, row)
@@ -86,7 +86,7 @@ def _next_step(state: Any, row: int) -> int:
 
 @part
 def begin_step(state: Any, row: int) -> bool:
-    """Let a rank send and receive what is its own in its step; return whether anything is left to wait for."""
+    """Let a rank send and receive its own messages in its step; return whether it has to wait for any."""
     rank = tables.rank(state, row)
     group = tables.group(state, rank.group)
     local = row - group.first_rank
@@ -125,7 +125,7 @@ def _is_sent(state: Any, number: int, step: int) -> bool:
 
 @part
 def _receive_if_early(state: Any, row: int, number: int) -> None:
-    """Let a rank take an eager message that has come before it."""
+    """Let a rank take an eager message that arrived before the rank reached this step."""
     rank = tables.rank(state, row)
     group = tables.group(state, rank.group)
     early, place = tables.early(state), group.early + number - group.first_message
@@ -141,14 +141,14 @@ def _receive_if_early(state: Any, row: int, number: int) -> None:
 
 @part
 def arrived(state: Any, slot: int) -> None:
-    """Note that a message has come to its end; where the receiver adds it, that is next."""
+    """Note that a message has arrived; where the receiver adds it, that is next."""
     flow = tables.flow(state, slot)
     group = tables.group(state, flow.group)
     if group.num_steps < 0:
         number, message = flow.group, flow.message
         drop_flow(state, slot)
         if group.num_steps == EACH:
-            tell(state, number, message)
+            notify(state, number, message)
         else:
             finish(state, number, group.first_rank + message)
     elif tables.message(state, flow.message).eager:
@@ -163,7 +163,7 @@ def arrived(state: Any, slot: int) -> None:
 
 @part
 def _arrived_eager(state: Any, slot: int) -> None:
-    """Let the sender of an eager message go on, and its receiver add it, now or when it comes to this step."""
+    """Let the sender of an eager message go on, and its receiver add it, now or when it reaches this step."""
     flow = tables.flow(state, slot)
     group = tables.group(state, flow.group)
     message = tables.message(state, flow.message)
@@ -191,7 +191,7 @@ def _is_to_add(state: Any, slot: int) -> bool:
 
 @part
 def _finish_message_of(state: Any, row: int) -> None:
-    """Note that a message of a rank's step is done with; after the last one the rank goes on."""
+    """Note that a message of a rank's step has ended; after the last one the rank goes on."""
     rank = tables.rank(state, row)
     rank.unfinished -= 1
     if rank.unfinished == 0:
@@ -200,9 +200,9 @@ def _finish_message_of(state: Any, row: int) -> None:
 
 @part
 def finish(state: Any, number: int, row: int) -> None:
-    """Note that a rank has done its part, or that a single message has ended."""
+    """Note that a rank is done, or that a single message has ended."""
     group = tables.group(state, number)
     tables.rank(state, row).reached_s = state.now_s
     group.num_left -= 1
     if group.num_left == 0:
-        tell(state, number, NONE)
+        notify(state, number, NONE)

@@ -1,4 +1,4 @@
-"""What kernels play, worked out once: paths, the messages of a schedule, and each rank's lists of them."""
+"""Schedules prepared for kernels: paths, the messages of a schedule, and each rank's lists of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clustersim.topology import Topology
 
 
 class CompiledSchedule(NamedTuple):
-    """A schedule between some nodes: where its steps begin, and how many of its messages can be under way at once."""
+    """A schedule between some nodes: where its steps begin, and how many of its messages can be in flight at once."""
 
     first_step: int
     first_message: int
@@ -33,13 +33,13 @@ class CompiledSchedule(NamedTuple):
         return self.first_message + int(np.flatnonzero(self.runs.active(step))[number])
 
     def number(self, step: int, row: int) -> int:
-        """Return the number, in its step, of the message that has a row."""
+        """Return the number, in its step, of the message of a row."""
         if self.runs is None:
             return row - int(self.firsts[np.searchsorted(self.firsts, row, side="right") - 1])
         return int(np.count_nonzero(self.runs.active(step)[: row - self.first_message]))
 
 
-class Wiring:
+class PathTables:
     """Links and paths as rows. A topology's link has its own number; private links come after."""
 
     def __init__(self, topology: Topology, costs: Costs, growth: Growth):
@@ -57,14 +57,14 @@ class Wiring:
         self._waits: dict[Hashable, float | None] = {}
         self._together: dict[tuple[bytes, bytes, float | None], int] = {}
         self._add_links(payload_rates(topology, costs))
-        self.no_way = self.path_over(np.zeros(0, np.int64), 0.0)
+        self.empty_path = self.path_over(np.zeros(0, np.int64), 0.0)
 
     @property
     def num_lanes(self) -> int:
         return len(self._lanes)
 
     def paths_between(self, src: np.ndarray, dst: np.ndarray, relayed_s: float | None = None) -> np.ndarray:
-        """Return the paths between nodes [num_paths], the same for the same nodes; with a wait, all are of channels."""
+        """Return the paths between nodes [num_paths], cached by nodes; with a wait, all are of channels."""
         key = src.tobytes(), dst.tobytes(), relayed_s
         if key not in self._together:
             self._together[key] = self._between(src, dst, relayed_s)
@@ -93,7 +93,7 @@ class Wiring:
         return row
 
     def adding(self, node: int, rank: int) -> int:
-        """Return the path of adding in a node's memory by one of those who add there, or -1 where it takes no time."""
+        """Return the path of adding in a node's memory by one rank there, or -1 where it takes no time."""
         row = self._adding.get((node, rank))
         if row is None:
             links, private = adders(self._topology, self._costs, node)
@@ -103,14 +103,14 @@ class Wiring:
         return row
 
     def connection(self, src: int, dst: int) -> int:
-        """Return the link of the connection from node to node, which has a rate of its own."""
+        """Return the link of the connection from node to node, which has its own rate."""
         if (src, dst) not in self._connections:
             assert self._costs.connection_bytes_per_s is not None
             self._connections[src, dst] = self.private_link(self._costs.connection_bytes_per_s)
         return self._connections[src, dst]
 
     def with_cap(self, path: int, bytes_per_s: float) -> int:
-        """Return a path like another one, and with a link of its own that is so fast."""
+        """Return a path like another one, plus a private link of a rate."""
         links = np.append(self.links_of(path), self.private_link(bytes_per_s))
         return self.path_over(links, float(self.paths.array["latency_s"][path]))
 
@@ -121,7 +121,7 @@ class Wiring:
         return links
 
     def private_link(self, bytes_per_s: float) -> int:
-        """Return a link that nobody else has."""
+        """Return a new private link."""
         return self._add_links(np.array([bytes_per_s]))
 
     def path_over(self, links: np.ndarray, latency_s: float) -> int:
@@ -166,13 +166,13 @@ class Wiring:
         return self.paths.add(rows)
 
     def _expect(self, num_links: int) -> None:
-        """Be prepared for paths as long as this."""
+        """Prepare for paths of this length."""
         if num_links > self.longest:
             self.longest = num_links
             self._growth.has_been = True
 
     def _lane(self, latency_s: float) -> int:
-        """Return the lane of a latency; those that come late have none."""
+        """Return the lane of a latency, or none when all lanes are taken."""
         lane = self._lanes.get(latency_s)
         if lane is None and len(self._lanes) == NUM_LANES:
             return NONE
@@ -183,7 +183,7 @@ class Wiring:
 
 
 class _Like(NamedTuple):
-    """The messages of a step, but for their bytes, and each rank's list of them; both are counted from their first."""
+    """The messages of a step without their bytes, and each rank's list of them; both count from their first."""
 
     rows: np.ndarray
     own: np.ndarray
@@ -191,10 +191,10 @@ class _Like(NamedTuple):
 
 
 class CompiledSchedules:
-    """The schedules that have been played, as rows. Steps that are alike share their messages."""
+    """The schedules that have been used, as rows. Equal steps share their messages."""
 
-    def __init__(self, wiring: Wiring, adds: bool, eager_bytes: float, growth: Growth):
-        self._wiring = wiring
+    def __init__(self, path_tables: PathTables, adds: bool, eager_bytes: float, growth: Growth):
+        self._path_tables = path_tables
         self._eager_bytes = eager_bytes
         self._adds = adds
         self.messages = Pool(MESSAGE, growth)
@@ -218,7 +218,7 @@ class CompiledSchedules:
         lists: dict[Hashable, int] = {}
         first_of: dict[Hashable, int] = {}
         steps = np.zeros(schedule.num_steps, dtype=np.int64)
-        relayed_s = self._wiring.step_wait_s(schedule, nodes)
+        relayed_s = self._path_tables.step_wait_s(schedule, nodes)
         most, first_message = np.zeros(schedule.num_ranks, dtype=np.int64), self.messages.num_rows
         for number in range(schedule.num_steps):
             pattern = schedule.pattern(number)
@@ -239,9 +239,9 @@ class CompiledSchedules:
         )
 
     def _of_runs(self, schedule: Schedule, runs: RunLengthSteps, nodes: np.ndarray) -> CompiledSchedule:
-        """Return the program in which all steps have one list of messages, each with the steps in which it is sent."""
+        """Return a program whose steps have one common list of messages, each with the steps in which it is sent."""
         columns, first_message = runs.columns, self.messages.num_rows
-        lists = self._add_step(columns, nodes, self._wiring.step_wait_s(schedule, nodes), runs)
+        lists = self._add_step(columns, nodes, self._path_tables.step_wait_s(schedule, nodes), runs)
         pairs = np.unique(columns.src * len(nodes) + columns.dst)
         apart = columns._replace(src=pairs // len(nodes), dst=pairs % len(nodes))
         most = int(self._num_flows_of(apart, len(nodes)).sum())
@@ -249,9 +249,9 @@ class CompiledSchedules:
         return CompiledSchedule(steps, first_message, len(columns.src), most, {}, np.empty(0, dtype=np.int64), runs)
 
     def _num_flows_of(self, columns: Step, num_ranks: int) -> np.ndarray:
-        """Return how many messages each rank [num_ranks] can have under way in a step.
+        """Return how many messages each rank [num_ranks] can have in flight in a step.
 
-        A message is under way while its sender is in its step; one that was early is added in its receiver's.
+        A message is in flight while its sender is in its step; an early one is added in its receiver's step.
         """
         sent = np.bincount(columns.src, minlength=num_ranks)
         return sent + np.bincount(columns.dst, minlength=num_ranks) if self._eager_bytes > 0 else sent
@@ -271,7 +271,7 @@ class CompiledSchedules:
         return self.own_first.add(like.own_first + self.own.add(like.own + first))
 
     def _like(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> _Like:
-        """Return what all steps have in common that send so between these nodes [num_ranks], how much it may be."""
+        """Return what all steps with the same ends between these nodes [num_ranks] share, whatever their bytes."""
         key = nodes.tobytes(), columns.src.tobytes(), columns.dst.tobytes(), columns.reduce.tobytes(), relayed_s
         if key not in self._alike:
             self._alike[key] = self._first_like(columns, nodes, relayed_s)
@@ -280,11 +280,11 @@ class CompiledSchedules:
     def _first_like(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> _Like:
         rows = np.zeros(len(columns.src), MESSAGE)
         rows["src"], rows["dst"], rows["end_step"], rows["adding"] = columns.src, columns.dst, ALWAYS, NONE
-        rows["path"] = self._wiring.paths_between(nodes[columns.src], nodes[columns.dst], relayed_s)
+        rows["path"] = self._path_tables.paths_between(nodes[columns.src], nodes[columns.dst], relayed_s)
         if self._adds:
             for message in np.flatnonzero(columns.reduce).tolist():
                 rank = int(columns.dst[message])
-                rows["adding"][message] = self._wiring.adding(int(nodes[rank]), rank)
+                rows["adding"][message] = self._path_tables.adding(int(nodes[rank]), rank)
         received = np.flatnonzero(columns.src != columns.dst)
         ranks = np.concatenate([columns.src, columns.dst[received]])
         messages = np.concatenate([np.arange(len(rows)), received])

@@ -1,4 +1,4 @@
-"""Fixing what rises link by link, in the order of the levels at which they are full."""
+"""Fixes rising flows link by link, in the order of the levels at which links are full."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.heap import clear, first_key, put, take
 from clustersim.network.numba_engine.jit import part
-from clustersim.network.numba_engine.rise import give, let_go, release
 from clustersim.network.numba_engine.tables import FIRST, INFINITE, NONE, word
 from clustersim.network.python_engine.max_min import FULL, SAME
 
 
 @part
 def solve(state: Any) -> None:
-    """Fix every rising flow, and every standing one that has to give way."""
+    """Fix every rising flow, and every standing one that has to become slower."""
     full = state.full
     state.num_solves += 1
     state.floor, state.sees_standing, state.num_to_fix = 0.0, 0, state.num_rising
@@ -37,17 +36,17 @@ def solve(state: Any) -> None:
         slot = word(tables.risen(state)[index])
         if tables.flow(state, slot).mark == state.rising:  # only links without a limit
             path = tables.path(state, tables.flow(state, slot).path)
-            let_go(state, slot, word(tables.path_links(state)[path.first]))
+            give_all(state, slot, word(tables.path_links(state)[path.first]))
 
 
 @part
 def fix(state: Any, number: int, level: float) -> None:
-    """Fix at a level all that rises on a link or stands above; where a flow has become slower, others rise."""
-    rising, bits, above = state.rising, state.seat_bits, level * (1 + SAME)
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        slot = seat >> bits
-        seat = word(tables.seat(state, seat).next)
+    """Fix at a level all flows on a link that rise or stand above it; where a flow has become slower, others rise."""
+    rising, bits, above = state.rising, state.member_bits, level * (1 + SAME)
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        slot = member >> bits
+        member = word(tables.member(state, member).next)
         flow = tables.flow(state, slot)
         mark, old = flow.mark, flow.level
         if mark != rising and (mark > rising or old <= above):
@@ -68,7 +67,7 @@ def fix(state: Any, number: int, level: float) -> None:
 
 @part
 def _queue_links_of_rising(state: Any, first: int) -> None:
-    """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
+    """Queue the links that rising flows share, and the narrowest of those that a flow has alone."""
     state.batch += 1
     for index in range(first, state.num_rising):
         path = tables.path(state, tables.flow(state, word(tables.risen(state)[index])).path)
@@ -97,18 +96,18 @@ def _queue(state: Any, number: int) -> None:
 def _level(state: Any, number: int) -> float:
     """Return the level at which a link is full, or infinity where it has room for all (see `MaxMin`)."""
     state.num_levels += 1
-    rising, bits, capacity = state.rising, state.seat_bits, tables.link(state, number).bytes_per_s
+    rising, bits, capacity = state.rising, state.member_bits, tables.link(state, number).bytes_per_s
     room, weight, highest = capacity, 0.0, 0.0
-    seat = word(tables.link(state, number).first)
-    while seat != NONE:
-        flow = tables.flow(state, seat >> bits)
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        flow = tables.flow(state, member >> bits)
         if flow.mark == rising:
             weight += flow.weight
         else:
             room -= flow.bytes_per_s
             if flow.mark < rising and flow.level > highest:
                 highest = flow.level
-        seat = word(tables.seat(state, seat).next)
+        member = word(tables.member(state, member).next)
     if highest > 0:
         state.sees_standing = 1
     level = state.floor
@@ -123,17 +122,60 @@ def _level(state: Any, number: int) -> float:
 
 @part
 def _level_with_those_above(state: Any, number: int, level: float) -> float:
-    rising, bits = state.rising, state.seat_bits
+    rising, bits = state.rising, state.member_bits
     while True:
         room, weight, above = tables.link(state, number).bytes_per_s, 0.0, level * (1 + SAME)
-        seat = word(tables.link(state, number).first)
-        while seat != NONE:
-            flow = tables.flow(state, seat >> bits)
+        member = word(tables.link(state, number).first)
+        while member != NONE:
+            flow = tables.flow(state, member >> bits)
             if flow.mark == rising or (flow.mark < rising and flow.level > above):
                 weight += flow.weight
             else:
                 room -= flow.bytes_per_s
-            seat = word(tables.seat(state, seat).next)
+            member = word(tables.member(state, member).next)
         if weight == 0 or not room / weight > above:
             return level
         level = room / weight
+
+
+@part
+def rise(state: Any, slot: int) -> None:
+    """Let a flow rise in this share."""
+    tables.flow(state, slot).mark = state.rising
+    tables.risen(state)[state.num_rising] = slot
+    state.num_rising += 1
+    state.num_to_fix += 1
+
+
+@part
+def release(state: Any, number: int) -> None:
+    """Let the standing flows rise that a link has held back."""
+    rising, bits = state.rising, state.member_bits
+    member = word(tables.link(state, number).first)
+    while member != NONE:
+        flow = tables.flow(state, member >> bits)
+        if flow.bottleneck == number and flow.mark < rising:
+            rise(state, member >> bits)
+        member = word(tables.member(state, member).next)
+
+
+@part
+def give_all(state: Any, slot: int, narrowest: int) -> None:
+    """Give a flow the whole rate of its narrowest link."""
+    flow, bytes_per_s = tables.flow(state, slot), tables.link(state, narrowest).bytes_per_s
+    flow.bottleneck = narrowest
+    give(state, slot, bytes_per_s / flow.weight)
+    flow.bytes_per_s = bytes_per_s
+
+
+@part
+def give(state: Any, slot: int, level: float) -> None:
+    """Give a flow a new rate; what it has moved at the old one is subtracted."""
+    flow = tables.flow(state, slot)
+    left_bytes = flow.left_bytes - flow.bytes_per_s * (state.now_s - flow.since_s)
+    flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may go below
+    flow.since_s = state.now_s
+    flow.level = level
+    flow.bytes_per_s = level * flow.weight
+    tables.changed(state)[state.num_changed] = slot
+    state.num_changed += 1

@@ -1,4 +1,4 @@
-"""The tables that kernels work on. A row is one thing; what refers to it has its row number, or -1 for none."""
+"""The tables that kernels work on. Each thing is a row; references to it are its row number, or -1 for none."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from clustersim.network.numba_engine.jit import row, table
 
 INFINITE = np.inf
 FIRST = cast(int, np.int64(0))
-NONE = cast(int, np.int64(-1))  # of the width that every number has in kernels
+NONE = cast(int, np.int64(-1))  # of the width that all numbers have in kernels
 NEVER = cast(int, np.int64(1 << 62))
-ALL = cast(int, np.int64(-1))  # messages of a group without steps are told of when the last one has ended
-EACH = cast(int, np.int64(-2))  # or each when it has
-NUM_LANES = 16  # latencies that have a queue of their own; messages of all others wait in a heap
+ALL = cast(int, np.int64(-1))  # messages of a group without steps: one notification, when the last one has ended
+EACH = cast(int, np.int64(-2))  # or one for each
+NUM_LANES = 16  # latencies with their own queue; messages of all others wait in a heap
 
-# stages of a flow: latency, the wire, the receiver's memory
-ON_THE_WAY = cast(int, np.int64(0))
-MOVING = cast(int, np.int64(1))
+# stages of a flow: waiting for its latency, moving over links, being added in the receiver's memory
+IN_LATENCY = cast(int, np.int64(0))
+ON_LINKS = cast(int, np.int64(1))
 ADDING = cast(int, np.int64(2))
 
 _INT, _SHORT, _REAL = np.int64, np.int32, np.float64
 
 _CLOCK: list[tuple[str, type]] = [
     ("now_s", _REAL),
-    ("rising", _INT),  # the mark of flows that rise in this solve; one more is the mark of those fixed
-    ("num_rising", _INT),  # flows that have risen in this solve, fixed ones included
+    ("rising", _INT),  # the mark of flows that rise in this solve; one more is the mark of fixed ones
+    ("num_rising", _INT),  # flows that have risen in this solve, including fixed ones
     ("num_to_fix", _INT),
     ("sees_standing", _INT),  # whether a link has been queued that standing flows cross
     ("floor", _REAL),  # level that this solve has reached
-    ("batch", _INT),  # stamps links that have been looked at once
+    ("batch", _INT),  # marks links that have been visited once
     ("num_free", _INT),
     ("num_started", _INT),
     ("num_left", _INT),
     ("num_changed", _INT),
     ("num_held", _INT),
     ("num_tried", _INT),
-    ("num_told", _INT),
+    ("num_notifications", _INT),
     ("num_lanes", _INT),
-    ("seat_bits", _INT),  # a flow has 2**seat_bits seats
-    ("num_noted", _INT),  # instants since the last unison, that one included; 0 where there is nothing to go by
-    ("num_together", _INT),  # groups that were in unison then
-    ("num_unisons", _INT),  # how often somebody has looked for one
-    ("num_skips", _INT),  # how often what went on as before was skipped
+    ("member_bits", _INT),  # a flow is a member of at most 2**member_bits links
+    ("num_noted", _INT),  # instants since the last lockstep, including it; 0 where there is none
+    ("num_in_lockstep", _INT),  # groups that were in lockstep then
+    ("num_locksteps", _INT),  # how often lockstep was looked for
+    ("num_skips", _INT),  # how often repeated steps were extrapolated
 ]
 _COUNTS: list[tuple[str, type]] = [
     ("num_instants", _INT),
@@ -58,12 +58,12 @@ LINK = np.dtype(
     [
         ("bytes_per_s", _REAL),
         ("carried_bytes", _REAL),
-        ("first", _INT),  # seat of the flow that came first
-        ("last", _INT),  # seat of the flow that came last
+        ("first", _INT),  # member of the flow that came first
+        ("last", _INT),  # member of the flow that came last
         ("num_flows", _INT),
         ("batch", _INT),
-        ("has_left", _INT),  # whether it stands among this instant's links that have lost a flow
-        ("tried", _INT),  # the share in which it was tried whether it is full at a level
+        ("has_left", _INT),  # whether it is in this instant's list of links that have lost a flow
+        ("tried", _INT),  # the share in which a level was tried on it
         ("tried_level", _REAL),
     ]
 )
@@ -78,7 +78,7 @@ FLOW = np.dtype(
         ("path", _INT),
         ("bottleneck", _INT),
         ("mark", _INT),
-        ("held", _INT),  # the share in which it was tried whether it has a level
+        ("held", _INT),  # the share in which a level was tried for it
         ("held_level", _REAL),
         ("stage", _INT),
         ("group", _INT),
@@ -87,11 +87,11 @@ FLOW = np.dtype(
         ("behind", _INT),  # the next flow in its lane
     ]
 )
-SEAT = np.dtype([("next", _SHORT), ("before", _SHORT)])  # a place of a flow in the list of a link
+MEMBER = np.dtype([("next", _SHORT), ("before", _SHORT)])  # a flow in the linked list of a link
 PATH = np.dtype([("first", _INT), ("num_links", _INT), ("lane", _INT), ("latency_s", _REAL)])
 LANE = np.dtype(
     [("first", _INT), ("last", _INT), ("first_s", _REAL)]
-)  # messages that wait for the same latency, in order
+)  # a queue of messages with the same latency, in order
 MESSAGE = np.dtype(
     [
         ("src", _SHORT),
@@ -99,8 +99,8 @@ MESSAGE = np.dtype(
         ("path", _SHORT),
         ("adding", _SHORT),
         ("eager", _SHORT),
-        ("first_step", _SHORT),  # from which on it is sent, where it is listed
-        ("end_step", _SHORT),  # from which on it is not
+        ("first_step", _SHORT),  # it is sent from this step on, where it is listed
+        ("end_step", _SHORT),  # to before this one
         ("num_bytes", _REAL),
     ],
     align=True,
@@ -108,26 +108,26 @@ MESSAGE = np.dtype(
 ALWAYS = np.iinfo(_SHORT).max
 RANK = np.dtype(
     [
-        ("reached_s", _REAL),  # when it came to its step, or to its end
+        ("reached_s", _REAL),  # when it reached its step, or its end
         ("group", _INT),
-        ("step", _INT),  # that it has come to; -1 before it enters
+        ("step", _INT),  # that it has reached; -1 before it enters
         ("at", _INT),  # the step in which it sends and receives; -1 while it pauses
         ("unfinished", _INT),  # its messages of this step that have not ended
-        ("awaited", _INT),  # the nearest step that somebody waits for, or NEVER
+        ("awaited", _INT),  # the nearest step that is waited for, or NEVER
     ]
 )
 GROUP = np.dtype(
     [
         ("first_rank", _INT),
         ("num_ranks", _INT),
-        ("num_steps", _INT),  # or `ALL` or `EACH` of single messages, which have numbers as ranks have
+        ("num_steps", _INT),  # or `ALL` or `EACH` for single messages, which have numbers as ranks have
         ("num_left", _INT),
         ("steps", _INT),  # where its steps begin
         ("delays", _INT),  # where its pauses begin, or -1
         ("first_message", _INT),
         ("num_messages", _INT),
         ("early", _INT),  # where its counts of messages that came before their receiver begin
-        ("unison", _INT),  # the number of the last one that it was looked at for
+        ("lockstep", _INT),  # the number of the last one for which it was checked
         ("step_now", _INT),  # its step then
         ("step_before", _INT),  # and in the one before
         ("num_at_ends", _INT),  # its messages then, each at both its ends
@@ -137,16 +137,16 @@ NOTED = np.dtype(
     [
         ("time_s", _REAL),
         ("origin", _INT),  # an earlier instant that is noted
-        ("after_s", _REAL),  # what has taken so long since then
+        ("after_s", _REAL),  # the duration of one event since then
     ]
 )
-TOLD = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has come to an awaited step; rank -1: all are done
+NOTIFICATION = np.dtype([("group", _INT), ("rank", _INT)])  # a rank has reached an awaited step; rank -1: all are done
 
 
 TABLES: dict[str, np.dtype[Any]] = {
     "links": LINK,
     "flows": FLOW,
-    "seats": SEAT,
+    "members": MEMBER,
     "paths": PATH,
     "path_links": np.dtype(_SHORT),
     "lanes": LANE,
@@ -158,9 +158,9 @@ TABLES: dict[str, np.dtype[Any]] = {
     "early": np.dtype(_INT),  # of a group, message by message: how many came before their receiver
     "ranks": RANK,
     "groups": GROUP,
-    "told": TOLD,
-    "noted": NOTED,  # instants since the last unison
-    "together": np.dtype(_INT),  # groups in unison
+    "notifications": NOTIFICATION,
+    "noted": NOTED,  # instants since the last lockstep
+    "in_lockstep": np.dtype(_INT),  # groups in lockstep
     "free": np.dtype(_INT),  # rows of `flows`
     "started": np.dtype(_INT),  # flows of this instant
     "left": np.dtype(_INT),  # links of this instant that have lost a flow
@@ -173,8 +173,8 @@ STATE = np.dtype(
     [
         *_CLOCK,
         *_COUNTS,
-        ("then", np.dtype(_COUNTS)),  # the counts at the last unison
-        ("arrivals", HEAP),  # flows, by when they come to their links
+        ("then", np.dtype(_COUNTS)),  # the counts at the last lockstep
+        ("arrivals", HEAP),  # flows, by when they reach their links
         ("ends", HEAP),  # flows, by when they end
         ("pauses", HEAP),  # ranks, by when they go on
         ("full", HEAP),  # links, by the level at which they are full
@@ -184,7 +184,7 @@ STATE = np.dtype(
 
 
 class Growth:
-    """Whether any array has become another one since somebody looked."""
+    """Whether any array has been replaced since this was last read."""
 
     def __init__(self) -> None:
         self.has_been = True
@@ -226,18 +226,18 @@ def grown(array: np.ndarray, num_rows: int) -> np.ndarray:
     return larger
 
 
-word = cast(Callable[[Any], int], np.int64)  # in kernels: makes a number of full width of one that is kept shorter
+word = cast(Callable[[Any], int], np.int64)  # in kernels: widens a number that is stored in fewer bits
 
 # In kernels: a row of a table, by its number.
 link = row("links", TABLES["links"])
 flow = row("flows", TABLES["flows"])
-seat = row("seats", TABLES["seats"])
+member = row("members", TABLES["members"])
 path = row("paths", TABLES["paths"])
 lane = row("lanes", TABLES["lanes"])
 message = row("messages", TABLES["messages"])
 rank = row("ranks", TABLES["ranks"])
 group = row("groups", TABLES["groups"])
-telling = row("told", TABLES["told"])
+notification = row("notifications", TABLES["notifications"])
 noted = row("noted", TABLES["noted"])
 
 # In kernels: the tables of plain numbers.
@@ -254,4 +254,4 @@ risen = table("risen", TABLES["risen"])
 changed = table("changed", TABLES["changed"])
 held = table("held", TABLES["held"])
 tried = table("tried", TABLES["tried"])
-together = table("together", TABLES["together"])
+in_lockstep = table("in_lockstep", TABLES["in_lockstep"])

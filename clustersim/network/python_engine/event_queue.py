@@ -1,4 +1,4 @@
-"""What is due when: things in order of time, first come first served where times are equal."""
+"""Queues of events by time, first come first served where times are equal."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Generic, TypeVar
 from clustersim.network.flow import INFINITE, Flow
 
 Item = TypeVar("Item")
-_SPARE_ENTRIES = 256  # outdated endings that are kept before the agenda is cleaned
+_SPARE_ENTRIES = 256  # outdated endings that are kept before a clean-up
 
 
 class EventQueue(Generic[Item]):
     """Items by time. Those of one time share one entry of the heap, so that ranks in lock-step cost little.
 
-    >>> agenda = EventQueue()
+    >>> queue = EventQueue()
     >>> for time_s, item in [(2.0, "b"), (1.0, "a"), (2.0, "c")]:
-    ...     agenda.add(time_s, item)
-    >>> agenda.times[0], agenda.take(2.0), agenda.times
+    ...     queue.add(time_s, item)
+    >>> queue.times[0], queue.take(2.0), queue.times
     (1.0, ['a', 'b', 'c'], [])
     """
 
@@ -29,7 +29,7 @@ class EventQueue(Generic[Item]):
         self._items: dict[float, list[Item]] = {}
 
     def add(self, time_s: float, item: Item) -> None:
-        """Note an item for a time."""
+        """Add an item at a time."""
         together = self._items.get(time_s)
         if together is None:
             self._items[time_s] = [item]
@@ -46,7 +46,7 @@ class EventQueue(Generic[Item]):
         return due
 
     def remove(self, time_s: float, item: Item) -> None:
-        """Strike out an item that is noted for a time."""
+        """Remove an item at a time."""
         together = self._items[time_s]
         together.remove(item)
         if not together:
@@ -55,12 +55,12 @@ class EventQueue(Generic[Item]):
             heapify(self.times)
 
     def items(self) -> Iterator[tuple[float, Item]]:
-        """Yield what is noted, with its time, in no order of time."""
+        """Yield the items with their times, in no order."""
         return ((time_s, item) for time_s, together in self._items.items() for item in together)
 
 
 class FlowEndings:
-    """When each flow ends if its rate stays. A new rate makes a new entry; the outdated one is skipped when met."""
+    """When each flow ends at its present rate. A new rate makes a new entry; outdated ones are skipped on reading."""
 
     __slots__ = ("_flows", "_num_entries", "_num_flows", "times")
 
@@ -71,7 +71,7 @@ class FlowEndings:
         self._num_flows = 0
 
     def expect(self, flow: Flow, time_s: float) -> None:
-        """Note when a flow will end, in place of what was noted for it before; never is a time as well."""
+        """Set when a flow will end, in place of its time before; infinity means never."""
         if time_s == INFINITE:
             self.forget(flow)
             return
@@ -89,7 +89,7 @@ class FlowEndings:
             self._clean()
 
     def forget(self, flow: Flow) -> None:
-        """Note that a flow will not end, as far as anybody knows."""
+        """Note that a flow will not end at its present rate."""
         if flow.end_s < INFINITE:
             flow.end_s = INFINITE
             self._num_flows -= 1
@@ -131,7 +131,7 @@ class FlowEndings:
             if flows:
                 valid[time_s] = flows
         self._flows = valid
-        self.times[:] = valid  # in place, since an instant may be under way
+        self.times[:] = valid  # in place: `play_instant` may hold this list
         heapify(self.times)
         self._num_entries = self._num_flows
 

@@ -1,4 +1,4 @@
-"""Ways of sharing links, and max-min fairness: nobody can get more without taking from somebody who has no more."""
+"""Ways of sharing links, and max-min fairness: no flow can get more unless one with no more gets less."""
 
 from __future__ import annotations
 

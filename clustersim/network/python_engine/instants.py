@@ -1,4 +1,4 @@
-"""The network's own clock: flows start, move and end, instant by instant, without a SimPy event for each."""
+"""The event loop of the Python engine: flows start, move and end without a SimPy event for each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import simpy
 
-from clustersim.network.engine import Counts, latest
 from clustersim.network.flow import INFINITE, Flow, Link
 from clustersim.network.inner_clock import InnerClock
+from clustersim.network.progress import Counts, latest
 from clustersim.network.python_engine.event_queue import EventQueue, FlowEndings
 
 
 class Pausing(Protocol):
-    """Whoever lets ranks pause."""
+    """Calls ranks back after a pause."""
 
     def resume(self, rank: int) -> None: ...
 
@@ -26,25 +26,25 @@ class Sharing(Protocol):
     num_levels: int
 
     def share(
-        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
+        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], rerated: Iterable[Link] = ()
     ) -> list[Flow]:
         """Let flows start, after others have left links and links have new rates; return the flows whose rates are new.
 
-        All of them stand on their links already, or no longer. `Flow.left_bytes` is brought up to date of those
-        whose rate changes. A rate may be 0.
+        Started flows are on their links already, and others have left them. `Flow.left_bytes` is brought up to date
+        for flows whose rate changes. A rate may be 0.
         """
 
 
 class InstantLoop:
-    """Plays instant after instant up to where it is told; what SimPy waits for is collected in `told`.
+    """Simulates one instant after another; what SimPy has to fire is collected in `notifications`.
 
     Within an instant processes on the inner clock come first, then flows end, ranks go on, and messages reach their
-    links, round and round until nothing more is due; one share of the links follows.
+    links. That repeats until nothing more is due. Then the links are shared once.
     """
 
     def __init__(self, sharing: Sharing, inner: InnerClock) -> None:
         self.now_s = 0.0
-        self.told: list[tuple[simpy.Event, Any]] = []
+        self.notifications: list[tuple[simpy.Event, Any]] = []
         self.arrivals: EventQueue[Flow] = EventQueue()
         self.after_share: list[Callable[[float], None]] = []
         self.pauses: EventQueue[tuple[Pausing, int]] = EventQueue()
@@ -53,13 +53,13 @@ class InstantLoop:
         self._sharing = sharing
         self._started: list[Flow] = []
         self._left: dict[Link, None] = {}  # links that have lost a flow and carry others
-        self._retuned: dict[Link, None] = {}  # links that have a new rate
-        self._is_stale = False  # whether somebody has changed what is on the wire since it was shared
+        self._rerated: dict[Link, None] = {}  # links that have a new rate
+        self._is_stale = False  # whether flows or rates have changed since links were shared
         self._num_instants = self._num_flows = 0
 
     @property
     def is_stale(self) -> bool:
-        """Whether somebody has changed what is on the wire since it was shared."""
+        """Whether flows or rates have changed since links were shared."""
         return self._is_stale
 
     @property
@@ -79,8 +79,8 @@ class InstantLoop:
                 time_s = times[0]
         return time_s if time_s > self.now_s else self.now_s
 
-    def on_the_way(self) -> Iterator[tuple[float, Flow]]:
-        """Yield the messages on their way, and when each arrives at its links or ends."""
+    def in_flight(self) -> Iterator[tuple[float, Flow]]:
+        """Yield the messages in flight, and when each arrives at its links or ends."""
         yield from self.arrivals.items()
         yield from self._endings.items()
 
@@ -89,20 +89,20 @@ class InstantLoop:
         return (flow for _, flow in self._endings.items())
 
     def clear(self) -> None:
-        """Take everything off its way: nothing is due any more."""
+        """Remove all messages and pauses: nothing is due any more."""
         for _, flow in self._endings.items():
             for link in flow.path.links:
                 link.flows.pop(flow, None)
         self.arrivals, self.pauses, self._endings = EventQueue(), EventQueue(), FlowEndings()
 
     def post(self, flow: Flow, start_s: float) -> float:
-        """Send a message at a time that is not before now, latency first; return when it comes to the wire."""
+        """Send a message at a time that is not before now, latency first; return when it reaches its links."""
         arrives_s = start_s + flow.path.latency_s
         self.arrivals.add(arrives_s, flow)
         return arrives_s
 
-    def call_off(self, flow: Flow, arrives_s: float) -> float:
-        """Take a message away that came or comes to the wire at a time; return the bytes that it has moved."""
+    def cancel(self, flow: Flow, arrives_s: float) -> float:
+        """Remove a message that reached or reaches its links at a time; return the bytes that it has moved."""
         links = flow.path.links
         if not links or flow not in links[0].flows:
             self.arrivals.remove(arrives_s, flow)
@@ -114,14 +114,14 @@ class InstantLoop:
         return moved_bytes
 
     def set_rate(self, link: Link, number: int, bytes_per_s: float) -> None:
-        """Let a link, by its number, be faster or slower from now on."""
+        """Change the rate of a link, by its number, from now on."""
         link.set_rate(number, bytes_per_s)
-        self._retuned[link] = None
+        self._rerated[link] = None
         self._is_stale = True
 
-    def pause(self, until_s: float, who: Pausing, rank: int) -> None:
+    def pause(self, until_s: float, ranks: Pausing, rank: int) -> None:
         """Call `resume(rank)` at a later time."""
-        self.pauses.add(until_s, (who, rank))
+        self.pauses.add(until_s, (ranks, rank))
 
     def start(self, flow: Flow) -> None:
         """Put a message on its links; over no link, or with no bytes, it has ended."""
@@ -151,14 +151,14 @@ class InstantLoop:
                     self._leave(flow, flow.num_bytes)
                     flow.sender.ended(flow)
             elif resumes and resumes[0] <= latest_s:
-                for who, rank in pauses.take(latest_s):
-                    who.resume(rank)
+                for ranks, rank in pauses.take(latest_s):
+                    ranks.resume(rank)
             elif starts and starts[0] <= latest_s:
                 for flow in arrivals.take(latest_s):
                     self.start(flow)
             else:
                 break
-        if self._started or self._left or self._retuned:
+        if self._started or self._left or self._rerated:
             self._share()
 
     def _leave(self, flow: Flow, moved_bytes: float) -> None:
@@ -171,10 +171,10 @@ class InstantLoop:
 
     def _share(self) -> None:
         now_s = self.now_s
-        changed = self._sharing.share(now_s, self._started, self._left, self._retuned)
+        changed = self._sharing.share(now_s, self._started, self._left, self._rerated)
         self._started, self._left = [], {}
-        if self._retuned:
-            self._retuned = {}
+        if self._rerated:
+            self._rerated = {}
         for flow in changed:
             rate = flow.bytes_per_s
             self._endings.expect(flow, now_s + flow.left_bytes / rate if rate > 0 else INFINITE)

@@ -1,10 +1,10 @@
 """Max-min fair sharing kept up to date: flows come and go, and only rates that can change are solved again.
 
-A flow's level is its rate per weight, and a link is full at the level of the flows it holds back. What has
-started, and what was held back by a link that lost a flow, *rises*; every other flow stands. Links that a
+A flow's level is its rate per weight. A link is full at the level of the flows that it holds back. Flows that
+have started, and flows held back by a link that lost a flow, *rise*; every other flow *stands*. Links that a
 rising flow crosses are visited in order of the level at which they are full, as in progressive filling
-(Bertsekas and Gallager, Data Networks, 1992, section 6.5.2): the flows that rise on the lowest are fixed
-there, and so are standing flows above it, which give way. Where a flow has become slower, the flows that
+(Bertsekas and Gallager, Data Networks, 1992, section 6.5.2). The rising flows on the lowest link are fixed there,
+and so are standing flows above its level, which become slower. Where a flow has become slower, the flows that
 its other links held back rise as well. The order of levels makes one pass enough.
 """
 
@@ -15,9 +15,9 @@ from heapq import heappop, heappush
 
 from clustersim.network.flow import INFINITE, Flow, Link
 
-FEW = 8  # flows on a link that are looked at one by one
+FEW = 8  # flows on a link that are checked one by one
 SAME = 1e-13  # levels closer than this, relatively, are one level
-FULL = 1e-12  # a link is not overloaded by less than this part of its capacity, which rounding can reach
+FULL = 1e-12  # part of its capacity by which rounding may overload a link
 
 
 class MaxMin:
@@ -27,7 +27,7 @@ class MaxMin:
         self.num_solves = 0
         self.num_levels = 0
         self._now_s = 0.0
-        self._rising = 0  # the mark of flows that rise in this solve; one more is the mark of those fixed
+        self._rising = 0  # the mark of flows that rise in this solve; one more is the mark of fixed ones
         self._num_rising = 0
         self._sees_standing = False  # whether a link has been queued that standing flows cross
         self._floor = 0.0  # level that this solve has reached
@@ -36,20 +36,20 @@ class MaxMin:
         self._changed: list[Flow] = []
 
     def share(
-        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
+        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], rerated: Iterable[Link] = ()
     ) -> list[Flow]:
         """Let flows start, after others have left links and links have new rates; return the flows whose rates are new.
 
-        All of them stand on their links already, or no longer. A flow that is alone on its path gets the
-        rate of its narrowest link, without a solve. A retuned link releases the flows that it held back, and
-        one that has become too slow for what is on it takes part in the solve.
+        Started flows are on their links already, and others have left them. A flow that is alone on its path gets the
+        rate of its narrowest link, without a solve. A link with a new rate releases the flows that it held back. One
+        that has become too slow for its flows takes part in the solve.
         """
         self._now_s, self._changed = now_s, []
         self._rising += 2
         rising: list[Flow] = []
         for link in left:
             self._release(link, rising)
-        for link in retuned:
+        for link in rerated:
             self._release(link, rising)
         for flow in started:
             narrowest = flow.path.links[0]
@@ -61,16 +61,16 @@ class MaxMin:
                 if link.bytes_per_s < narrowest.bytes_per_s:
                     narrowest = link
             else:
-                self._let_go(flow, narrowest)
-        if retuned or (rising and not self._fix_at_once(rising)):
-            self._solve(rising, retuned)
+                self._give_all(flow, narrowest)
+        if rerated or (rising and not self._fix_at_once(rising)):
+            self._solve(rising, rerated)
         return self._changed
 
     def _fix_at_once(self, rising: list[Flow]) -> bool:
         """Fix rising flows if that is simple; return whether it is.
 
-        No link is full below its rate over the weight of all on it. So if all flows on the links where that is lowest
-        for a rising one may have that level, and nobody else feels it, these are their rates.
+        No link is full below its rate over the weight of all on it. Take for each rising flow the link where that is
+        lowest. If all flows on these links may have that level, and it changes no other flow, these are their rates.
         """
         held: dict[Flow, float] = {}
         links: dict[Link, float] = {}
@@ -95,7 +95,7 @@ class MaxMin:
         return True
 
     def _lowest(self, flow: Flow) -> tuple[Link, float]:
-        """Return the link of a flow that has least for the weight of all on it, and how much that is."""
+        """Return the link of a flow with the lowest rate over the weight of all on it, and that level."""
         lowest, level = flow.path.links[0], INFINITE
         for link in flow.path.links:
             weight = 0.0
@@ -106,7 +106,7 @@ class MaxMin:
         return lowest, level
 
     def _finds_room(self, flow: Flow, level: float, held: dict[Flow, float], links: dict[Link, float]) -> bool:
-        """Say whether a flow may have the level of one of these links, and nobody on its other links feels it."""
+        """Return whether a flow may have the level of one of these links without changing flows on its other links."""
         if flow.mark != self._rising and flow.level < level * (1 - SAME):
             return False
         gets_slower = flow.level > level * (1 + SAME)
@@ -126,9 +126,9 @@ class MaxMin:
                 return False
         return True
 
-    def _let_go(self, flow: Flow, narrowest: Link) -> None:
-        """Give a flow all that its narrowest link has."""
-        self._settle(flow)
+    def _give_all(self, flow: Flow, narrowest: Link) -> None:
+        """Give a flow the whole rate of its narrowest link."""
+        self._update_left(flow)
         flow.bottleneck = narrowest
         flow.bytes_per_s = narrowest.bytes_per_s
         flow.level = narrowest.bytes_per_s / flow.weight
@@ -142,11 +142,11 @@ class MaxMin:
                 flow.mark = mark
                 rising.append(flow)
 
-    def _solve(self, rising: list[Flow], retuned: Iterable[Link]) -> None:
+    def _solve(self, rising: list[Flow], rerated: Iterable[Link]) -> None:
         self.num_solves += 1
         self._floor, self._num_rising, self._sees_standing = 0.0, len(rising), False
         queue = self._queue
-        self._queue_all(dict.fromkeys(link for link in retuned if link.flows))
+        self._queue_all(dict.fromkeys(link for link in rerated if link.flows))
         self._queue_links_of(rising)
         while queue and (self._num_rising or self._sees_standing):
             level, entry, link = heappop(queue)
@@ -167,7 +167,7 @@ class MaxMin:
         queue.clear()
         for flow in rising:
             if flow.mark == self._rising:  # only links without a limit
-                self._let_go(flow, flow.path.links[0])
+                self._give_all(flow, flow.path.links[0])
 
     def _lowest_queued(self) -> float:
         """Return the lowest level at which a link is queued, or infinity."""
@@ -180,7 +180,7 @@ class MaxMin:
         return INFINITE
 
     def _queue_links_of(self, flows: list[Flow]) -> None:
-        """Queue the links that rising flows share, and of those that a flow has for itself the narrowest."""
+        """Queue the links that rising flows share, and the narrowest of those that a flow has alone."""
         links: dict[Link, None] = {}
         for flow in flows:
             narrowest: Link | None = None
@@ -207,8 +207,8 @@ class MaxMin:
     def _level(self, link: Link) -> float:
         """Return the level at which a link is full, or infinity where it has room for all.
 
-        Rising flows share what fixed and standing ones leave. RankPositions ones above that level share as well:
-        counting them in lifts it, until no more of them are above.
+        Rising flows share what fixed and standing ones leave. Standing ones above that level share as well: including
+        them raises the level, until no more of them are above it.
         """
         self.num_levels += 1
         rising = self._rising
@@ -247,7 +247,7 @@ class MaxMin:
             level = room / weight
 
     def _fix(self, link: Link, level: float) -> list[Flow]:
-        """Fix at a level all that rises on a link or stands above; return the flows released by that."""
+        """Fix at a level all flows on a link that rise or stand above it; return the flows that this releases."""
         rising = self._rising
         above = level * (1 + SAME)
         released: list[Flow] = []
@@ -269,13 +269,13 @@ class MaxMin:
 
     def _give(self, flow: Flow, level: float) -> None:
         """Give a flow a new rate."""
-        self._settle(flow)
+        self._update_left(flow)
         flow.level = level
         flow.bytes_per_s = level * flow.weight
         self._changed.append(flow)
 
-    def _settle(self, flow: Flow) -> None:
-        """Put behind a flow what it has moved at its rate until now."""
+    def _update_left(self, flow: Flow) -> None:
+        """Subtract what a flow has moved at its rate until now."""
         left_bytes = flow.left_bytes - flow.bytes_per_s * (self._now_s - flow.since_s)
-        flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may take it below
+        flow.left_bytes = left_bytes if left_bytes > 0 else 0.0  # rounding may go below
         flow.since_s = self._now_s

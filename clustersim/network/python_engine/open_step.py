@@ -1,4 +1,4 @@
-"""A step that ranks of a collective are in: which of its messages are sent, have arrived, and are over."""
+"""A step of a collective with ranks in it: which of its messages are sent, have arrived, and have ended."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clustersim.network.python_engine.plans import Plan
 class StepRanks(Protocol):
     """What a step needs of its collective. Lists have an entry for each rank [num_ranks]."""
 
-    reached_steps: list[int]  # step that each rank has come to, -1 before it enters
+    reached_steps: list[int]  # step that each rank has reached, -1 before it enters
     at_steps: list[int]  # step in which each rank sends and receives, -1 while it pauses
-    unfinished: list[int]  # its messages of that step that are not over for it
-    arrived: dict[int, set[int]]  # by sender: eager messages of its step that are there before their receiver
-    engine: InstantLoop
+    unfinished: list[int]  # its messages of that step that have not ended for it
+    arrived: dict[int, set[int]]  # by sender: eager messages of its step that arrived before their receiver
+    loop: InstantLoop
     adds: bool
 
     def leave_step(self, rank: int) -> None: ...
@@ -27,8 +27,8 @@ class StepRanks(Protocol):
 class OpenStep:
     """A step of a collective, and the sender of its messages.
 
-    A message starts when both its ends are in the step (rendezvous) and is over for both at once. An eager one
-    starts with its sender and is over for it when it has come to its end. There it waits for its receiver.
+    A message starts when both its ends are in the step (rendezvous) and ends for both at once. An eager one
+    starts with its sender and ends for the sender on arrival. There it waits for its receiver.
     """
 
     __slots__ = ("_eager", "_num_bytes", "_own", "_paths", "_pattern", "_reduce", "collective", "num_inside", "number")
@@ -36,12 +36,12 @@ class OpenStep:
     def __init__(self, collective: StepRanks, number: int, plan: Plan):
         self.number = number
         self.collective = collective
-        self.num_inside = 0  # ranks that have come to this step and not left it
+        self.num_inside = 0  # ranks that have reached this step and not left it
         self._pattern, self._num_bytes, self._reduce, self._eager = plan
         self._own, self._paths = self._pattern.own, self._pattern.paths
 
     def admit(self, rank: int) -> bool:
-        """Let a rank send and receive what is its own; return whether there is anything that it must wait for."""
+        """Let a rank send and receive its own messages; return whether it has to wait for any."""
         own = self._own[rank]
         if not own:
             return False
@@ -52,8 +52,8 @@ class OpenStep:
         if self._eager is not None:
             self._admit_eager(rank, own, self._eager)
             return collective.unfinished[rank] > 0
-        engine, paths, num_bytes = collective.engine, self._paths, self._num_bytes
-        arrivals, now_s = engine.arrivals, engine.now_s
+        loop, paths, num_bytes = collective.loop, self._paths, self._num_bytes
+        arrivals, now_s = loop.arrivals, loop.now_s
         for message, other in own:
             if at_steps[other] == number:
                 path = paths[message]
@@ -73,15 +73,15 @@ class OpenStep:
                     collective.unfinished[rank] -= 1
             if starts:
                 flow = Flow(self._paths[message], self._num_bytes[message], 1.0, self, message)
-                collective.engine.post(flow, collective.engine.now_s)
+                collective.loop.post(flow, collective.loop.now_s)
 
     def _has_arrived(self, message: int, sender: int) -> bool:
-        """Return whether an eager message is at its end: a sender goes on when its own messages are."""
+        """Return whether an eager message has arrived: a sender goes on when its own messages have."""
         step = self.collective.reached_steps[sender]
         return step > self.number or (step == self.number and message in self.collective.arrived.get(sender, ()))
 
     def ended(self, flow: Flow) -> None:
-        """Note that a message has come to its end."""
+        """Note that a message has arrived."""
         message, eager = flow.message, self._eager
         if eager is not None and eager[message]:
             self._eager_ended(message)
@@ -89,7 +89,7 @@ class OpenStep:
             self.over(message)
 
     def _eager_ended(self, message: int) -> None:
-        """Let the sender of an eager message go on, and its receiver if it is here."""
+        """Let the sender of an eager message go on, and its receiver if it is in this step."""
         collective = self.collective
         src, dst = self.ends(message)
         if collective.at_steps[dst] != self.number:
@@ -99,7 +99,7 @@ class OpenStep:
         self._finish_one_of(src)
 
     def over(self, message: int) -> None:
-        """Note that a message is over for its receiver and, unless it was eager, for its sender."""
+        """Note that a message has ended for its receiver and, unless it was eager, for its sender."""
         pattern, eager, unfinished = self._pattern, self._eager, self.collective.unfinished
         src, dst = pattern.src[message], pattern.dst[message]
         if eager is None or not eager[message]:
@@ -120,7 +120,7 @@ class OpenStep:
         num_bytes = self._num_bytes[message] * BYTES_MOVED_PER_ADDED
         if not path.links or not num_bytes:
             return True
-        collective.engine.start(Flow(path, num_bytes, 1.0, Added(self), message))
+        collective.loop.start(Flow(path, num_bytes, 1.0, Added(self), message))
         return False
 
     def _finish_one_of(self, rank: int) -> None:
@@ -130,7 +130,7 @@ class OpenStep:
             self.collective.leave_step(rank)
 
     def missing(self, rank: int) -> list[int]:
-        """Return the ranks that have not come to this step, and without which a rank here cannot go on."""
+        """Return the ranks that have not reached this step, and that a rank here waits for."""
         pattern, reached_steps = self._pattern, self.collective.reached_steps
         return [
             other
@@ -139,7 +139,7 @@ class OpenStep:
         ]
 
     def waiting_for(self, message: int, is_added: bool) -> tuple[int, ...]:
-        """Return the ranks here that cannot go on before a message that was sent, or is being added, is over."""
+        """Return the ranks here that wait for a message that was sent, or is being added."""
         src, dst = self._pattern.src[message], self._pattern.dst[message]
         ends = (dst,) if is_added and self._is_eager(message) else tuple({src: None, dst: None})
         return tuple(rank for rank in ends if self.collective.at_steps[rank] == self.number)

@@ -1,4 +1,4 @@
-"""The steps of schedules as they are played, and which of them come again and again."""
+"""The steps of schedules, prepared for simulation, and a cache of those that repeat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_MESSAGES = 1 << 17  # in patterns that are kept, and in plans
 
 
 class Pattern:
-    """Who sends to whom in a step, over which paths. A message is known by its number in the step.
+    """The messages of a step without their bytes: sources, destinations and paths. A message has a number in the step.
 
     `own` [num_ranks] are the messages of each rank, sent or received, each with the rank at its other end.
     """
@@ -38,9 +38,9 @@ class Pattern:
 
 
 class Plan(NamedTuple):
-    """A step as it is played: its pattern, and of each message what it has to do.
+    """A step prepared for simulation: its pattern, and of each message its bytes, reduction and protocol.
 
-    That is its bytes, whether the receiver adds it and, where there is such a message, whether it is eager.
+    `eager` says which messages do not wait for their receiver; None where none is eager.
     """
 
     pattern: Pattern
@@ -50,10 +50,10 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """The steps of schedules between some nodes. What comes again, in one schedule or the next, is worked out once.
+    """The steps of schedules between some nodes. What repeats, in one schedule or the next, is prepared once.
 
-    Patterns are told apart by senders, receivers and their waits. Of plans and patterns no more than a number of
-    messages is kept: a long schedule repeats few patterns in many steps.
+    The key of a pattern has senders, receivers and waits. Plans and patterns up to a number of messages are kept:
+    a long schedule repeats few patterns in many steps.
     """
 
     def __init__(self, paths: Paths, eager_bytes: float = 0.0):
@@ -66,11 +66,11 @@ class Plans:
         self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, Hashable], Plan]] = WeakKeyDictionary()
 
     def kept(self, schedule: Schedule) -> dict[tuple[bytes, Hashable], Plan]:
-        """Return the steps that are kept of a schedule, by nodes and pattern; they go when the schedule goes."""
+        """Return the steps that are kept of a schedule, by nodes and pattern; they are dropped with the schedule."""
         return self._kept.setdefault(schedule, {})
 
     def step(self, schedule: Schedule, nodes: np.ndarray, number: int) -> Plan:
-        """Work out a step of a schedule between these nodes [num_ranks]."""
+        """Prepare a step of a schedule between these nodes [num_ranks]."""
         columns = schedule.step(number)
         plan = Plan(
             self._pattern(nodes, columns, self._wait_s(schedule, nodes)),
@@ -87,7 +87,7 @@ class Plans:
         return plan
 
     def _eager(self, columns: Step) -> list[bool] | None:
-        """Return which messages do not wait for their receiver; to itself, a rank need not wait in any case."""
+        """Return which messages do not wait for their receiver; a message of a rank to itself never waits."""
         if not self._eager_bytes:
             return None
         eager = (columns.num_bytes <= self._eager_bytes) & (columns.src != columns.dst)

@@ -17,19 +17,19 @@ from clustersim.errors import SimulationError
 from clustersim.network.flow import Flow, Link
 
 _SAME = 1e-12  # rates closer than this, relatively, are the same
-_SOLVED = 1e-13  # of capacities and prices by which the conditions of the optimum are missed: the aim,
-_ACCEPTED = 1e-10  # and what is still taken where rounding allows no better
+_SOLVED = 1e-13  # aim for the error in the conditions of the optimum, as part of capacities and prices,
+_ACCEPTED = 1e-10  # and what is accepted where rounding allows no better
 _MOST_STEPS = 2000
 _MOST_HALVINGS = 40
 _LEAST_STEEP = 1e-14  # curvature that is added, relatively: full links may depend on each other
-_DAMPING = 0.1  # curvature that is added while the conditions are missed by much, per part by which they are
+_DAMPING = 0.1  # curvature that is added while the error is large, per unit of error
 _DESCENT = 1e-4  # part of the expected descent that a step must bring (Armijo)
 
 
 class Proportional:
     """Proportionally fair rates of the flows on links. `num_solves` and `num_levels` (Newton steps) count the work.
 
-    What changes is solved anew together with all that it is connected to by shared links, from the prices before.
+    What changes is solved again together with all flows and links connected to it, from the prices before.
     """
 
     def __init__(self) -> None:
@@ -37,14 +37,14 @@ class Proportional:
         self._prices: dict[Link, float] = {}  # of links in use whose price is above 0, per byte/s
 
     def share(
-        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], retuned: Iterable[Link] = ()
+        self, now_s: float, started: Iterable[Flow], left: Iterable[Link], rerated: Iterable[Link] = ()
     ) -> list[Flow]:
         """Let flows start, after others have left links and links have new rates; return the flows whose rates are new.
 
-        All of them stand on their links already, or no longer.
+        Started flows are on their links already, and others have left them.
         """
         new = dict.fromkeys(started)
-        flows, links = _connected([*(link for flow in new for link in flow.path.links), *left, *retuned])
+        flows, links = _connected([*(link for flow in new for link in flow.path.links), *left, *rerated])
         if not flows:
             return []
         changed = []
@@ -59,7 +59,7 @@ class Proportional:
         return changed
 
     def _rates(self, flows: list[Flow], links: list[Link]) -> list[float]:
-        """Return the rate of each of these flows, which meet no others on these links."""
+        """Return the rate of each of these flows, which share these links with no others."""
         place = {link: number for number, link in enumerate(links)}
         longest = max(len(flow.path.links) for flow in flows)
         routes = np.full((len(flows), longest), len(links))
@@ -71,7 +71,7 @@ class Proportional:
         self.num_solves += solved.num_steps > 0
         self.num_levels += solved.num_steps
         for link, price in zip(links, solved.prices.tolist(), strict=False):
-            if price > 0 and link.number >= 0:  # a private one does not come again
+            if price > 0 and link.number >= 0:  # a private one is not used again
                 self._prices[link] = price
             else:
                 self._prices.pop(link, None)
@@ -140,7 +140,7 @@ def _solve(routes: np.ndarray, weights: np.ndarray, capacity: np.ndarray, before
 
 
 def _binding(kinds: np.ndarray, capacity: np.ndarray) -> np.ndarray:
-    """Return the links that may hold somebody back: there is not room for all, or they are a flow's narrowest.
+    """Return the links that may limit a flow: there is not room for all, or they are a flow's narrowest.
 
     Of several that the same flows cross, only the narrowest is among them, or the first of those.
     """
@@ -167,8 +167,8 @@ def _binding(kinds: np.ndarray, capacity: np.ndarray) -> np.ndarray:
 class _Problem:
     """The dual: minimise sum(price) - sum(weight * log(prices on the path)) over prices of 0 or more.
 
-    Scaled so that every capacity is 1 and every flow alone would have the rate 1. `link`, `flow` and `part`
-    [num_crossings] say which flow crosses which link, and which part of it the flow alone would take.
+    Scaled so that every capacity is 1 and every uncontended flow has the rate 1. `link`, `flow` and `part`
+    [num_crossings] say which flow crosses which link, and which part of it the flow takes when uncontended.
     """
 
     def __init__(self, kinds: np.ndarray, weight: np.ndarray, links: np.ndarray, capacity: np.ndarray):
@@ -177,10 +177,10 @@ class _Problem:
         flow, column = np.nonzero(place[kinds] >= 0)
         self._link, self._flow = place[kinds[flow, column]], flow
         crossed = capacity[links][self._link]
-        self._alone = np.full(len(weight), np.inf)
-        np.minimum.at(self._alone, flow, crossed)
+        self._uncontended = np.full(len(weight), np.inf)
+        np.minimum.at(self._uncontended, flow, crossed)
         self._narrowest = self._link[np.lexsort((crossed, flow))][np.searchsorted(flow, np.arange(len(weight)))]
-        self._part = self._alone[flow] / crossed
+        self._part = self._uncontended[flow] / crossed
         self._weight = weight
         self._num_links = len(links)
         self._most = np.bincount(self._link, weight[flow], len(links))  # no price is above the weights on its link
@@ -197,7 +197,7 @@ class _Problem:
 
     def rates(self, price: np.ndarray) -> np.ndarray:
         """Return the rates at these prices, in bytes per second."""
-        rates: np.ndarray = self._alone * self._weight / self._paid(price)
+        rates: np.ndarray = self._uncontended * self._weight / self._paid(price)
         return rates
 
     def solve(self, price: np.ndarray) -> tuple[np.ndarray, int]:
@@ -213,7 +213,7 @@ class _Problem:
             if missed <= _SOLVED:
                 return price, num_steps
             following = self._step(price, room, rate, missed)
-            if following is None:  # no better prices can be told from these
+            if following is None:  # rounding hides any better prices
                 break
             price = following
         if least > _ACCEPTED:
@@ -228,12 +228,12 @@ class _Problem:
         return np.bincount(self._flow, self._part * price[self._link], len(self._weight))
 
     def _affordable(self, price: np.ndarray) -> np.ndarray:
-        """Return prices at which no flow wants more than it would get alone: its narrowest link is raised to that."""
+        """Return prices at which no flow wants more than its uncontended rate; its narrowest link gets the rest."""
         lacking = np.maximum(self._weight - self._paid(price), 0.0)
         return price + np.bincount(self._narrowest, lacking, self._num_links)
 
     def _missed(self, price: np.ndarray, room: np.ndarray) -> float:
-        """Return by how much the conditions are missed: no link overfull, and none with room has a price."""
+        """Return the error in the conditions: no link is overfull, and none with room has a price."""
         return float(np.abs(np.minimum(price / self._most, room)).max())
 
     def _step(self, price: np.ndarray, room: np.ndarray, rate: np.ndarray, missed: float) -> np.ndarray | None:

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustersim.network.engine import OnTheWay, is_held_back
+from clustersim.network.collective import Collective
 from clustersim.network.flow import Flow, Path
 from clustersim.network.paths import Paths
+from clustersim.network.progress import MessageInFlight, is_held_back
 from clustersim.network.python_engine.instants import InstantLoop
 from clustersim.network.python_engine.open_step import Added, OpenStep
 from clustersim.network.python_engine.plans import Plans
 
-if TYPE_CHECKING:
-    from clustersim.network.collective import Collective
-
-_SPARE_STEPS = 64  # that are kept open although nobody is in them
+_SPARE_STEPS = 64  # left open although no rank is in them
 
 
 class PythonRanks:
-    """Where the ranks of a collective are. What a message does follows from that.
+    """The positions of the ranks of a collective, from which follows what each message does.
 
     So memory grows with the ranks, however far they drift apart.
     """
 
-    def __init__(self, collective: Collective, engine: InstantLoop, paths: Paths, plans: Plans, adds: bool):
+    def __init__(self, collective: Collective, loop: InstantLoop, paths: Paths, plans: Plans, adds: bool):
         num_ranks = collective.schedule.num_ranks
         self.collective = collective
-        self.engine = engine
+        self.loop = loop
         self.adds = adds
-        self.steps: dict[int, OpenStep] = {}  # those that ranks are in, and some that they have been in
-        self.reached_steps = [-1] * num_ranks  # step that each rank has come to
+        self.steps: dict[int, OpenStep] = {}  # those with ranks in them, and some that ranks have left
+        self.reached_steps = [-1] * num_ranks  # step that each rank has reached
         self.at_steps = [-1] * num_ranks  # step in which each rank sends and receives, -1 while it pauses
-        self.unfinished = [0] * num_ranks  # messages of each rank's step that are not over for it
-        self.arrived: dict[int, set[int]] = {}  # by sender: eager messages that are there before their receiver
+        self.unfinished = [0] * num_ranks  # messages of each rank's step that have not ended for it
+        self.arrived: dict[int, set[int]] = {}  # by sender: eager messages that arrived before their receiver
         self._reached_s = [0.0] * num_ranks
         self._paths = paths
         self._plans = plans
@@ -49,47 +46,47 @@ class PythonRanks:
         self.awaited_steps = [self._num_steps + 1] * num_ranks  # nearest step of each rank that is waited for
 
     def enter(self, ranks: Sequence[int], times_s: Sequence[float]) -> None:
-        """Let ranks take part, each from its time on, or from now on where that is past."""
-        now_s = self.engine.now_s
+        """Let ranks enter, each at its time, or now where that is past."""
+        now_s = self.loop.now_s
         for rank, time_s in zip(ranks, times_s, strict=True):
             if time_s > now_s:
                 self._reached_s[rank] = time_s
-                self.engine.pause(time_s, self, rank)
+                self.loop.pause(time_s, self, rank)
             else:
                 self._advance(rank, 0)
 
     def step_of(self, rank: int) -> int:
-        """Return the step that a rank has come to: -1 before it enters, the number of steps when it is done."""
+        """Return the step that a rank has reached: -1 before it enters, the number of steps when it is done."""
         return self.reached_steps[rank]
 
     def expect(self, rank: int, step: int) -> None:
-        """Tell the collective when a rank has come to a step."""
+        """Notify the collective when a rank has reached a step."""
         self.awaited_steps[rank] = min(step, self.awaited_steps[rank])
 
     def steps_of(self, ranks: Sequence[int]) -> list[int]:
-        """Return the steps that ranks have come to [len(ranks)]."""
+        """Return the steps that ranks have reached [len(ranks)]."""
         return [self.reached_steps[rank] for rank in ranks]
 
     def expect_each(self, ranks: Sequence[int], step: int) -> None:
-        """Tell the collective when each of some ranks has come to a step."""
+        """Notify the collective when each of some ranks has reached a step."""
         for rank in ranks:
             self.expect(rank, step)
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return of each rank the step it has come to, when, and the one in which it sends and receives, or -1."""
+        """Return of each rank the step it has reached, when, and the one in which it sends and receives, or -1."""
         return np.array(self.reached_steps), np.array(self._reached_s), np.array(self.at_steps)
 
-    def on_the_way(self) -> list[OnTheWay]:
-        """Return the messages that have started and are not over."""
+    def in_flight(self) -> list[MessageInFlight]:
+        """Return the messages that have started and have not ended."""
         rows = []
-        for time_s, flow in self.engine.on_the_way():
+        for time_s, flow in self.loop.in_flight():
             place = self.place(flow)
             if place is not None:
                 is_on_wire = flow.bytes_per_s > 0
-                end_s = time_s if is_on_wire else time_s + flow.alone_s
+                end_s = time_s if is_on_wire else time_s + flow.uncontended_s
                 narrowest = flow.path.narrowest
                 is_slow = is_on_wire and narrowest is not None and is_held_back(flow.bytes_per_s, narrowest.bytes_per_s)
-                rows.append(OnTheWay(place[0], flow.message, end_s, place[1], is_slow))
+                rows.append(MessageInFlight(place[0], flow.message, end_s, place[1], is_slow))
         return rows
 
     def finish(self, end_s: np.ndarray) -> None:
@@ -99,7 +96,7 @@ class PythonRanks:
         self._over(end_s)
 
     def skip(self, step: int, reached_s: np.ndarray) -> None:
-        """Take all ranks to a step, to which they come at their times [num_ranks], and pause before it."""
+        """Take all ranks to a step, which they reach at their times [num_ranks], and pause before it."""
         num_ranks = len(reached_s)
         self.reached_steps, self._reached_s = [step] * num_ranks, reached_s.tolist()
         self.at_steps, self.unfinished = [-1] * num_ranks, [0] * num_ranks
@@ -107,10 +104,10 @@ class PythonRanks:
         self._open(step).num_inside = num_ranks
         until_s = reached_s if self._delay_s is None else reached_s + self._delay_s[:, step]
         for rank, time_s in enumerate(until_s.tolist()):
-            self.engine.pause(time_s, self, rank)
+            self.loop.pause(time_s, self, rank)
 
     def place(self, flow: Flow) -> tuple[int, bool] | None:
-        """Return the step of a message of this collective and whether it is being added; None if it is no such."""
+        """Return the step of a message of this collective and whether it is being added; None for another flow."""
         sender = flow.sender
         step = sender.step if isinstance(sender, Added) else sender
         if not isinstance(step, OpenStep) or step.collective is not self:
@@ -118,7 +115,7 @@ class PythonRanks:
         return step.number, step is not sender
 
     def resume(self, rank: int) -> None:
-        """Let a rank go on whose pause is over, before it enters or before its messages of a step."""
+        """Let a rank go on after its pause, before it enters or before its messages of a step."""
         step = self.reached_steps[rank]
         if step < 0:
             self._advance(rank, 0)
@@ -126,7 +123,7 @@ class PythonRanks:
             self.leave_step(rank)
 
     def leave_step(self, rank: int) -> None:
-        """Take a rank to the step behind its own, whose messages it has done."""
+        """Take a rank to the step after its own, whose messages have ended."""
         step = self.reached_steps[rank]
         self.steps[step].num_inside -= 1
         self.at_steps[rank] = -1
@@ -139,13 +136,13 @@ class PythonRanks:
         return self._paths.adding(int(self.collective.nodes[rank]), rank)
 
     def _advance(self, rank: int, step: int) -> None:
-        """Take a rank to a step, through those in which it has nothing to do, or out at the end."""
-        now_s = self._reached_s[rank] = self.engine.now_s
+        """Take a rank to a step, through those without messages for it, or out at the end."""
+        now_s = self._reached_s[rank] = self.loop.now_s
         while True:
             self.reached_steps[rank] = step
             if step >= self.awaited_steps[rank]:
                 self.awaited_steps[rank] = self._num_steps + 1
-                self.collective.came(rank, step)
+                self.collective.notify(rank, step)
             if step == self._num_steps:
                 self._finish()
                 return
@@ -154,7 +151,7 @@ class PythonRanks:
             if self._delay_s is not None:
                 pause_s = self._delay_s.item(rank, step)
                 if pause_s > 0:
-                    self.engine.pause(now_s + pause_s, self, rank)
+                    self.loop.pause(now_s + pause_s, self, rank)
                     return
             if open_step.admit(rank):
                 return
@@ -162,7 +159,7 @@ class PythonRanks:
             step += 1
 
     def _open(self, step: int) -> OpenStep:
-        """Return a step that nobody is in; of those that have been left, a few are kept for ranks that come later."""
+        """Return a new step; of steps without ranks, a few are kept for ranks that come later."""
         if len(self.steps) > self._most_open:
             self.steps = {number: open_step for number, open_step in self.steps.items() if open_step.num_inside}
         plan = self._kept.get((self._nodes_key, self._schedule.pattern(step)))
@@ -177,7 +174,7 @@ class PythonRanks:
             self._over(np.array(self._reached_s))
 
     def _over(self, end_s: np.ndarray) -> None:
-        """Tell the collective that all are done, and forget it and its steps: who are done do not keep each other."""
+        """Tell the collective that all are done, and drop it and its steps, to leave no reference cycle."""
         self._num_left, self.steps = 0, {}
         self.collective.over(end_s)
         del self.collective

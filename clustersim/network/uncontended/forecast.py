@@ -1,16 +1,17 @@
-"""When the ranks of a collective are done that meets nobody else on the network, without playing it.
+"""Finish times of an uncontended collective, in closed form.
 
-A message that is alone on its links ends a latency and bytes / narrowest rate after both its ends have come,
-and a rank goes on when its own messages have ended. So the times of all ranks at one step follow from those
-at the step before, whatever their entries and pauses. Where steps repeat, nobody pauses and all ranks have
-gone on by one and the same time, they do so again, and the rest of the repeats is one multiplication.
+An uncontended message ends a latency and bytes / narrowest rate after both its ends have reached its step, and a
+rank goes on when its own messages have ended. So the times of all ranks at one step follow from those at the step
+before, whatever their entries and pauses. If steps repeat, no rank pauses and all ranks have advanced by the same
+time, they do so again: the rest of the repeats is one multiplication.
 
-A forecast is given only if no message of the collective holds back another (see `crowding`).
+A forecast is given only if no message of the collective holds back another (see `shared_links`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -32,14 +33,14 @@ from clustersim.network.uncontended.step import UncontendedSteps
 from clustersim.topology import Topology
 
 _MOST_KEPT_MESSAGES = 1 << 17
-_STEPS_TRIED = 16  # at once, when a step is looked for
-_MOST_SETTINGS = 4  # of a topology that outlines are kept for
+_STEPS_TRIED = 16  # at once, in the search for a step
+_MOST_SETTINGS = 4  # of a topology whose outlines are kept
 
 
 class OutlineCache:
-    """What is known of schedules between nodes of one topology at given costs and rates.
+    """Outlines of schedules between nodes of one topology at given costs and rates.
 
-    What is known of a schedule goes when the schedule goes.
+    The outlines of a schedule are dropped with the schedule.
     """
 
     def __init__(self) -> None:
@@ -61,21 +62,18 @@ class OutlineCache:
         return kept[key]
 
 
-_OUTLINES: WeakKeyDictionary[Topology, dict[Hashable, OutlineCache]] = WeakKeyDictionary()
+_OUTLINES: WeakKeyDictionary[Topology, Callable[..., OutlineCache]] = WeakKeyDictionary()
 
 
 def _outlines_on(topology: Topology, *setting: Hashable) -> OutlineCache:
-    """Return what all networks over a topology with one setting know together; of settings the oldest go first."""
-    known = _OUTLINES.setdefault(topology, {})
-    if setting not in known:
-        known[setting] = OutlineCache()
-        if len(known) > _MOST_SETTINGS:
-            del known[next(iter(known))]
-    return known[setting]
+    """Return the cache that all networks over a topology with one setting share; the latest settings are kept."""
+    if topology not in _OUTLINES:
+        _OUTLINES[topology] = lru_cache(_MOST_SETTINGS)(lambda *setting: OutlineCache())
+    return _OUTLINES[topology](*setting)
 
 
 class PartialStep(NamedTuple):
-    """A step, when each rank comes to it [num_ranks], and what the links have yet to carry from there on [num_used]."""
+    """A step, when each rank reaches it [num_ranks], and what the links carry from there to the end [num_used]."""
 
     step: int
     reached_s: np.ndarray
@@ -101,14 +99,14 @@ class UncontendedForecaster:
         self,
         schedule: Schedule,
         nodes: np.ndarray,
-        standing: RankPositions,
+        positions: RankPositions,
         delay_s: np.ndarray | None = None,
         awaited: ArrayLike = (),
     ) -> UncontendedTimes | None:
-        """Return how a collective among these nodes [num_ranks] goes on from a standing, or None if that is not known.
+        """Return how a collective among these nodes [num_ranks] goes on from positions, or None if that is not known.
 
         Every rank has entered or has its time to enter; rank i pauses `delay_s[i, step]` before a step. `awaited`
-        are ranks and steps [num_awaited, 2], none before the step that its rank has come to.
+        are ranks and steps [num_awaited, 2], none before the step that its rank has reached.
         """
         pairs = np.asarray(awaited, dtype=np.int64).reshape(-1, 2)
         known = self._outlines.get(schedule, nodes, self._maker)
@@ -116,24 +114,24 @@ class UncontendedForecaster:
             return None
         if delay_s is not None and not delay_s.any():
             delay_s = None
-        return UncontendedPlay(known, schedule.num_steps, standing, delay_s, pairs).result()
+        return UncontendedPlay(known, schedule.num_steps, positions, delay_s, pairs).result()
 
     def before(
-        self, schedule: Schedule, nodes: np.ndarray, standing: RankPositions, delay_s: np.ndarray | None, time_s: float
+        self, schedule: Schedule, nodes: np.ndarray, positions: RankPositions, delay_s: np.ndarray | None, time_s: float
     ) -> PartialStep | None:
-        """Return the last step that all ranks come to before a time, beyond where they stand; None if there is none.
+        """Return the last step, after their positions, that all ranks reach before a time; None if there is none.
 
-        The collective must be one that `forecast` knows all of.
+        `forecast` must know the whole collective.
         """
-        everybody, found = np.arange(len(nodes)), None
-        low, high = int(standing.reached_steps.max(initial=0)) + 1, schedule.num_steps
+        all_ranks, found = np.arange(len(nodes)), None
+        low, high = int(positions.reached_steps.max(initial=0)) + 1, schedule.num_steps
         while low < high:
             steps = np.unique(np.linspace(low, high - 1, _STEPS_TRIED).astype(np.int64))
-            pairs = np.stack([np.tile(everybody, len(steps)), np.repeat(steps, len(nodes))], axis=1)
-            lone = self.forecast(schedule, nodes, standing, delay_s, pairs)
-            if lone is None:
+            pairs = np.stack([np.tile(all_ranks, len(steps)), np.repeat(steps, len(nodes))], axis=1)
+            times = self.forecast(schedule, nodes, positions, delay_s, pairs)
+            if times is None:
                 return None
-            reached_s = lone.reached_s.reshape(len(steps), len(nodes))
+            reached_s = times.reached_s.reshape(len(steps), len(nodes))
             num = int(np.count_nonzero(reached_s.max(axis=1) < time_s))
             if num:
                 found = int(steps[num - 1]), reached_s[num - 1]

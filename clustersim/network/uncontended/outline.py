@@ -1,4 +1,4 @@
-"""A schedule between nodes, as far as it is known before anybody has entered it."""
+"""The outline of a schedule between nodes: all that is known of it before ranks enter."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clustersim.collectives.schedule import Schedule, Step
 from clustersim.network.uncontended.shared_links import risky_links
 from clustersim.network.uncontended.step import UncontendedStep, UncontendedSteps
 
-_MOST_MESSAGES = 1 << 20  # in steps that differ; with more, nothing is gained by an outline
+_MOST_MESSAGES = 1 << 20  # in steps that differ; with more, an outline saves no time
 
 
 class StepRange(NamedTuple):
-    """Steps one after another that are alike, from the first to before `end`."""
+    """Consecutive equal steps, from the first to before `end`."""
 
     step: UncontendedStep
     first: int
@@ -26,9 +26,9 @@ class StepRange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ScheduleOutline:
-    """The stretches of a schedule, and the links that it uses.
+    """The ranges of equal steps of a schedule, and the links that it uses.
 
-    In the steps, links go by their place among those in use: first `links`, which has the topology's numbers, then
+    In the steps, links have their place among those in use: first `links`, which has the topology's numbers, then
     the ranks' cores and connections. `risky` [num_used] are those on which messages may hold one another back.
     """
 
@@ -40,16 +40,16 @@ class ScheduleOutline:
 
     @property
     def num_messages(self) -> int:
-        """How many are kept, each of steps that are alike once."""
+        """The messages of the outline: equal steps count once."""
         return sum(len(step.src) for step in self.steps)
 
     @cached_property
     def moves(self) -> bool:
-        """Whether every message gets on, so none is over a link that stands still."""
+        """Whether every message moves: none crosses a link of rate 0."""
         return all(bool(np.isfinite(step.wire_s).all() and np.isfinite(step.adding_s).all()) for step in self.steps)
 
     def from_step(self, step: int) -> Iterator[StepRange]:
-        """Yield the stretches from a step on."""
+        """Yield the ranges of steps from a step on."""
         for stretch in self.stretches:
             if stretch.end > step:
                 yield stretch._replace(first=max(step, stretch.first))
@@ -76,7 +76,7 @@ class ScheduleOutline:
 
 
 def outline(schedule: Schedule, nodes: np.ndarray, maker: UncontendedSteps) -> ScheduleOutline | None:
-    """Return the outline of a schedule among nodes [num_ranks], or nothing if its steps are too many that differ."""
+    """Return the outline of a schedule among nodes [num_ranks], or None if too many of its steps differ."""
     runs = schedule.runs
     if runs is not None and runs.num_changed() > _MOST_MESSAGES:
         return None
@@ -84,7 +84,7 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: UncontendedSteps) -> S
     by_pattern: dict[Hashable, UncontendedStep] = {}
     stretches: list[StepRange] = []
     num_messages, relayed_s = 0, maker.step_wait_s(schedule, nodes)
-    ways = None if runs is None else maker.ways(runs.columns, nodes, relayed_s)
+    routes = None if runs is None else maker.message_routes(runs.columns, nodes, relayed_s)
     for number in range(schedule.num_steps):
         pattern = schedule.pattern(number)
         step = by_pattern.get(pattern)
@@ -95,10 +95,10 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: UncontendedSteps) -> S
                 num_messages += len(columns.src)
                 if num_messages > _MOST_MESSAGES:
                     return None
-                if runs is not None and ways is not None:
-                    found[key] = maker.step(columns, nodes, ways.take(np.flatnonzero(runs.active(number))))
+                if runs is not None and routes is not None:
+                    found[key] = maker.step(columns, nodes, routes.take(np.flatnonzero(runs.active(number))))
                 else:
-                    found[key] = maker.step(columns, nodes, maker.ways(columns, nodes, relayed_s))
+                    found[key] = maker.step(columns, nodes, maker.message_routes(columns, nodes, relayed_s))
             step = by_pattern[pattern] = found[key]
         if stretches and stretches[-1].step is step:
             stretches[-1] = stretches[-1]._replace(end=number + 1)
@@ -108,7 +108,7 @@ def outline(schedule: Schedule, nodes: np.ndarray, maker: UncontendedSteps) -> S
 
 
 def _content(columns: Step, adds: bool) -> Hashable:
-    """Return what tells steps apart."""
+    """Return a key that is the same for equal steps."""
     kept = [columns.src, columns.dst, columns.num_bytes, *([columns.reduce] if adds else [])]
     return tuple(column.tobytes() for column in kept)
 
@@ -116,7 +116,7 @@ def _content(columns: Step, adds: bool) -> Hashable:
 def _with_own_numbers(
     stretches: list[StepRange], steps: list[UncontendedStep], nodes: np.ndarray, maker: UncontendedSteps
 ) -> ScheduleOutline:
-    """Number the links anew: a cluster may have 200,000 of which a collective uses ten."""
+    """Renumber the links: a cluster may have 200,000, and a collective may use ten."""
     used, place = np.unique(
         np.concatenate([np.empty(0, dtype=np.int64), *(step.uses.link for step in steps)]), return_inverse=True
     )

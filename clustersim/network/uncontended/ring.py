@@ -1,4 +1,4 @@
-"""Many equal steps of a ring at once, where each rank sends one message and receives one and all take as long."""
+"""Many equal steps of a ring at once: each rank sends one message and receives one, and all take equally long."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 class RingSteps:
-    """What steps like one another come to. `seconds` is what each message takes from its start to its end.
+    """A number of equal ring steps. `seconds` is the time of each message from its start to its end.
 
-    A rank is through with a step so long after the latest of itself, the rank it sends to and the one it receives
-    from began it. So after k steps it is k times as long after the latest among all that are up to k ranks away
-    (a product in max-plus algebra; Baccelli et al., Synchronization and Linearity, 1992), and the latest of twice
-    as many follows from two who know theirs.
+    A rank ends a step `seconds` after the latest start among itself, the rank it sends to and the one it receives
+    from. So it ends k steps k times as long after the latest start among all ranks up to k away (a product in
+    max-plus algebra; Baccelli et al., Synchronization and Linearity, 1992). The latest among twice as many ranks
+    follows from two such values.
     """
 
     def __init__(self, src: np.ndarray, dst: np.ndarray, seconds: float):
@@ -21,20 +21,20 @@ class RingSteps:
         self.seconds = seconds
         ahead, behind = np.empty_like(src), np.empty_like(src)
         ahead[src], behind[dst] = dst, src
-        self._away = [(ahead, behind)]  # the ranks 1, 2, 4, ... further on, and as many back
+        self._away = [(ahead, behind)]  # the ranks 1, 2, 4, ... ahead, and as many behind
 
     @classmethod
     def of(cls, num_ranks: int, src: np.ndarray, dst: np.ndarray, parts_s: Sequence[np.ndarray]) -> RingSteps | None:
-        """Return the ring of messages [num_ranks] that each take the sum of some parts; None where it is none."""
-        everybody = np.arange(num_ranks)
-        if len(src) != num_ranks or not all((np.sort(ends) == everybody).all() for ends in (src, dst)):
+        """Return the ring of messages [num_ranks] that each take the sum of some parts; None where it is no ring."""
+        all_ranks = np.arange(num_ranks)
+        if len(src) != num_ranks or not all((np.sort(ends) == all_ranks).all() for ends in (src, dst)):
             return None
         if (src == dst).any() or not all((part_s == part_s[0]).all() for part_s in parts_s):
             return None
         return cls(src, dst, float(sum(part_s[0] for part_s in parts_s)))
 
     def after(self, num_steps: int, admitted_s: np.ndarray) -> np.ndarray:
-        """Return when each rank is through with so many steps that it may begin at its time [num_ranks]."""
+        """Return when each rank ends so many steps, if it may begin at its time [num_ranks]."""
         reach, known = min(num_steps, len(admitted_s)), min(num_steps, 1)
         latest_s = admitted_s
         if known:

@@ -1,9 +1,9 @@
-"""Which links of a collective its own messages may share, and whether they do.
+"""Which links of a collective its own messages may share, and whether they contend there.
 
-A link on which there is room for all that can be on it at one time holds nobody back. What one rank sends
-in one step has ended before its next step begins, and so has what one rank receives, so on a link all that
-comes from one rank counts once, or all that goes to one rank. Where that does not settle it, messages
-must follow one another in time.
+A link with room for all that can be on it at one time holds no message back. What one rank sends in one step
+has ended before its next step begins, and so has what one rank receives. So on a link all messages from one
+rank count once, or all messages to one rank. Where that does not settle it, messages must follow one another
+in time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clustersim.network.uncontended.step import MessageSpans, UncontendedStep
 
 _SAME = 1e-12  # of a capacity
 _SAME_INSTANT = 1e-13  # of the time that has passed: what is closer together is one instant for the engine
-_NOBODY, _SEVERAL = -1, -2
+_NO_RANK, _SEVERAL = -1, -2
 
 
 def risky_links(steps: Sequence[UncontendedStep], bytes_per_s: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def risky_links(steps: Sequence[UncontendedStep], bytes_per_s: np.ndarray) -> np
 def _several_ranks(steps: Sequence[UncontendedStep], num_links: int) -> np.ndarray:
     """Return whether a link has two messages in a step, or messages with neither end in common [num_links]."""
     crowded = np.zeros(num_links, dtype=bool)
-    owners = [np.full(num_links, _NOBODY), np.full(num_links, _NOBODY)]
+    owners = [np.full(num_links, _NO_RANK), np.full(num_links, _NO_RANK)]
     place = np.zeros(num_links, dtype=np.int64)
     for step in steps:
         links = step.uses.link
@@ -41,7 +41,7 @@ def _several_ranks(steps: Sequence[UncontendedStep], num_links: int) -> np.ndarr
         crowded[links[place[links] != order]] = True
         for owner, by_sender in zip(owners, (True, False), strict=True):
             rank = _rank_of_uses(step, by_sender)
-            is_first = owner[links] == _NOBODY
+            is_first = owner[links] == _NO_RANK
             owner[links[is_first]] = rank[is_first]
             owner[links[(owner[links] != rank) | (rank < 0)]] = _SEVERAL
     several: np.ndarray = crowded | ((owners[0] == _SEVERAL) & (owners[1] == _SEVERAL))
@@ -49,7 +49,7 @@ def _several_ranks(steps: Sequence[UncontendedStep], num_links: int) -> np.ndarr
 
 
 def _most_load(steps: Sequence[UncontendedStep], shared: np.ndarray, by_sender: bool) -> np.ndarray:
-    """Return the rate at which shared links would be used if every rank were at its busiest step [num_links].
+    """Return the load on shared links if every rank were at its busiest step [num_links].
 
     It is infinite where a rank's messages need not follow one another.
     """
@@ -79,7 +79,7 @@ def _rates(step: UncontendedStep) -> tuple[np.ndarray, np.ndarray]:
 def _rank_of_uses(step: UncontendedStep, by_sender: bool) -> np.ndarray:
     """Return the rank at one end of each use of a link, or -1 where the next use by that rank need not wait for it.
 
-    The sender of an eager message does not wait until it is added, and its receiver lets others come meanwhile.
+    The sender of an eager message does not wait until it is added, and its receiver may receive others meanwhile.
     """
     uses = step.uses
     rank: np.ndarray = (step.src if by_sender else step.dst)[uses.message]
@@ -115,7 +115,7 @@ class LinkOccupancy:
         link, message, is_sent, repeats = self._uses(step)
         from_s = np.where(is_sent, spans.on_s[message], spans.add_s[message])
         to_s = np.where(is_sent, spans.off_s[message], spans.over_s[message])
-        if not (from_s > -np.inf).all():  # what is behind occupies nothing
+        if not (from_s > -np.inf).all():  # what has ended occupies nothing
             kept = to_s > -np.inf
             link, from_s, to_s = link[kept], from_s[kept], to_s[kept]
         if repeats and len(link):
@@ -129,7 +129,7 @@ class LinkOccupancy:
         return bool((from_s >= before_s - _SAME_INSTANT * np.abs(before_s + self._zero_s)).all())
 
     def shift(self, step: UncontendedStep, seconds: float) -> None:
-        """Let a step's messages have come so much later."""
+        """Shift a step's messages to a later time."""
         self._until_s[np.unique(self._uses(step).link)] += seconds
 
     def _uses(self, step: UncontendedStep) -> _Watched:

@@ -1,4 +1,4 @@
-"""The messages of a step and the time that each takes when it meets no other on its links."""
+"""The messages of a step and the time that each takes without contention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clustersim.network.uncontended.ring import RingSteps
 from clustersim.topology import Topology
 from clustersim.topology.routes import Routes
 
-_MOST_EMPTY = 4  # entries of a table for each one that is filled; with more, segments are quicker
+_MOST_EMPTY = 4  # entries of a table for each filled one; with more, segments are faster
 
 
 class LinkUses(NamedTuple):
@@ -32,12 +32,12 @@ class MessageRoutes(NamedTuple):
     latency_s: np.ndarray
 
     def take(self, which: np.ndarray) -> MessageRoutes:
-        """Return the ways of these of the messages."""
+        """Return the routes of some of the messages."""
         return MessageRoutes(self.routes.take(which), self.latency_s[which])
 
 
 class MessageSpans(NamedTuple):
-    """When each message gets on the wire and leaves it, when its adding begins and when it is over [num_messages]."""
+    """When each message reaches its links and leaves them, when its adding begins and when it ends [num_messages]."""
 
     on_s: np.ndarray
     off_s: np.ndarray
@@ -47,10 +47,10 @@ class MessageSpans(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UncontendedStep:
-    """A step as it goes when nothing is shared, in columns [num_messages].
+    """A step without contention, in columns [num_messages].
 
-    A message that starts at t is on the wire from t + `latency_s`, off it after another `wire_s`, and over
-    after another `adding_s`. Where `eager`, it starts without its receiver and is added when that has come.
+    A message that starts at t is on its links from t + `latency_s`, leaves them after another `wire_s`, and ends
+    after another `adding_s`. Where `eager`, it starts without its receiver and is added when its receiver is there.
     Rates are those that the path allows. `uses` has links by number; the core that rank i adds on is
     link `num_links + i`, and connections between nodes have numbers after those of the cores.
     """
@@ -98,7 +98,7 @@ class UncontendedStep:
         return MessageSpans(on_s, off_s, add_s, add_s + self.adding_s if self.adds else add_s)
 
     def done_s(self, admitted_s: np.ndarray, spans: MessageSpans) -> np.ndarray:
-        """Return when each rank is through with its messages [num_ranks]; without any, when it began."""
+        """Return when each rank is done with its messages [num_ranks]; without any, when it began."""
         own = self._own
         ends_s = spans.over_s
         if own.is_padded:
@@ -117,14 +117,14 @@ class UncontendedStep:
 
     @cached_property
     def ring(self) -> RingSteps | None:
-        """Many steps like this one at once, where it is a step of a ring and all messages take as long."""
+        """Many such steps at once, where it is a step of a ring and all messages take equally long."""
         if self.eager is not None or not self.num_ranks:
             return None
         return RingSteps.of(self.num_ranks, self.src, self.dst, [self.latency_s, self.wire_s, self.adding_s])
 
     @cached_property
     def _own(self) -> _Own:
-        """Where each rank finds the ends of its messages, in over_s, then those for senders where some are eager."""
+        """The place of the ends of each rank's messages in over_s, then those for senders where some are eager."""
         num = len(self.src)
         sent = np.flatnonzero(self.src != self.dst)
         ranks = np.concatenate([self.src[sent], self.dst])
@@ -134,8 +134,8 @@ class UncontendedStep:
         starts = np.cumsum(counts) - counts
         most = int(counts.max(initial=1))
         if most * self.num_ranks > _MOST_EMPTY * max(len(ranks), self.num_ranks):
-            who = np.flatnonzero(counts)
-            return _Own(ends[order], who, starts[who], self.eager is not None)
+            used = np.flatnonzero(counts)
+            return _Own(ends[order], used, starts[used], self.eager is not None)
         table = np.full((most, self.num_ranks), num if self.eager is None else 2 * num)
         table[np.arange(len(ranks)) - starts[ranks[order]], ranks[order]] = ends[order]
         return _Own(table, None, starts, bool(self.eager is not None or (counts < most).any()))
@@ -145,9 +145,9 @@ _NEVER = np.array([-np.inf])
 
 
 class _Own(NamedTuple):
-    """The ends of each rank's messages: a table [most of a rank, num_ranks], or segments of those who have any.
+    """The ends of each rank's messages: a table [most of a rank, num_ranks], or segments of ranks with messages.
 
-    Where `is_padded`, some are no ends of messages as they are, but of senders alone, or of none.
+    Where `is_padded`, some entries are ends for senders only, or of no message.
     """
 
     ends: np.ndarray
@@ -157,7 +157,7 @@ class _Own(NamedTuple):
 
 
 class UncontendedSteps:
-    """Works out steps between nodes of a topology."""
+    """Computes steps between nodes of a topology."""
 
     def __init__(self, topology: Topology, costs: Costs, adds: bool, bytes_per_s: np.ndarray):
         self.adds = adds
@@ -166,18 +166,18 @@ class UncontendedSteps:
         self._topology = topology
         self._costs = costs
 
-    def ways(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> MessageRoutes:
-        """Return the ways of messages among these nodes [num_ranks], with one wait of all of them if it is given."""
+    def message_routes(self, columns: Step, nodes: np.ndarray, relayed_s: float | None) -> MessageRoutes:
+        """Return the routes of messages among these nodes [num_ranks], with one wait of all of them if it is given."""
         src, dst = nodes[columns.src], nodes[columns.dst]
         if relayed_s is not None:
             return MessageRoutes(self._topology.channel_routes(src, dst), np.full(len(src), relayed_s))
         routes = self._topology.routes(src, dst)
         return MessageRoutes(routes, waits_s(self._topology, self._costs, src, dst, routes))
 
-    def step(self, columns: Step, nodes: np.ndarray, ways: MessageRoutes) -> UncontendedStep:
-        """Return a step of a collective among these nodes [num_ranks], whose messages go these ways."""
+    def step(self, columns: Step, nodes: np.ndarray, routes: MessageRoutes) -> UncontendedStep:
+        """Return a step of a collective among these nodes [num_ranks], whose messages take these routes."""
         src, dst = columns.src, columns.dst
-        first, links = ways.routes
+        first, links = routes.routes
         sent = np.repeat(np.arange(len(src)), np.diff(first))
         wire_bytes_per_s = _narrowest(first, self.bytes_per_s[links])
         if self._costs.connection_bytes_per_s:
@@ -193,10 +193,10 @@ class UncontendedSteps:
         message = np.concatenate([sent, added, on_core])
         moves = columns.num_bytes[message] > 0
         uses = LinkUses(used[moves], message[moves], int(np.count_nonzero(moves[: len(sent)])))
-        wire_s = _alone_s(columns.num_bytes, wire_bytes_per_s)
-        adding_s = _alone_s(BYTES_MOVED_PER_ADDED * columns.num_bytes, adding_bytes_per_s)
+        wire_s = _uncontended_s(columns.num_bytes, wire_bytes_per_s)
+        adding_s = _uncontended_s(BYTES_MOVED_PER_ADDED * columns.num_bytes, adding_bytes_per_s)
         return UncontendedStep(
-            len(nodes), src, dst, columns.num_bytes, ways.latency_s, wire_s, adding_s, wire_bytes_per_s,
+            len(nodes), src, dst, columns.num_bytes, routes.latency_s, wire_s, adding_s, wire_bytes_per_s,
             adding_bytes_per_s, self._eager(columns), uses,
         )  # fmt: skip
 
@@ -205,7 +205,7 @@ class UncontendedSteps:
         return step_wait_s(self._topology, self._costs, schedule, nodes)
 
     def _eager(self, columns: Step) -> np.ndarray | None:
-        """Return which messages do not wait for their receiver, if any; to itself, a rank need not wait in any case."""
+        """Return which messages do not wait for their receiver, if any; a message of a rank to itself never waits."""
         if not self._costs.eager_bytes:
             return None
         eager: np.ndarray = (columns.num_bytes <= self._costs.eager_bytes) & (columns.src != columns.dst)
@@ -221,7 +221,7 @@ class UncontendedSteps:
         return rates
 
     def core_bytes_per_s(self, nodes: np.ndarray) -> np.ndarray:
-        """Return what each rank's own core moves when it adds [num_ranks], infinite where nothing holds it back."""
+        """Return the rate of each rank's own core when it adds [num_ranks], infinite without a limit."""
         kinds, which = np.unique(nodes, return_inverse=True)
         own = [adders(self._topology, self._costs, node)[1] for node in kinds.tolist()]
         return np.array([rates[0] if rates else np.inf for rates in own])[which]
@@ -243,14 +243,14 @@ class UncontendedSteps:
         return core, rate, adder
 
 
-def _alone_s(num_bytes: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
-    """Return how long each takes, which is for ever over what stands still, and no time for no bytes."""
+def _uncontended_s(num_bytes: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
+    """Return how long each takes: infinite at rate 0, and 0 for no bytes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(num_bytes > 0, num_bytes / bytes_per_s, 0.0)
 
 
 def _narrowest(first: np.ndarray, bytes_per_s: np.ndarray) -> np.ndarray:
-    """Return the least rate on each route, infinite where it has no link."""
+    """Return the lowest rate on each route, infinite where it has no link."""
     narrowest = np.full(len(first) - 1, np.inf)
     on_way = np.flatnonzero(np.diff(first))
     if len(on_way):

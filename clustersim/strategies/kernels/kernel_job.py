@@ -9,8 +9,8 @@ import numpy as np
 
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.window import PATIENCE, Window
+from clustersim.network.numba_engine.inner.network import KernelNetwork
 from clustersim.network.numba_engine.inner.tables import Arrays
-from clustersim.network.numba_engine.inner.wires import KernelWires
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.network.python_engine.engine import PythonEngine
 from clustersim.program import Iteration
@@ -46,9 +46,9 @@ class KernelJob:
         self._num_tasks = job.num_ranks * (1 + self._num_buckets * (1 + self._num_servers)) + 1
         self._state = Arrays(np.zeros(1, STATE))
         record = self._state.record
-        side = job.network.side
-        assert isinstance(side, PythonEngine), "a network that nothing else uses has the Python engine"
-        self._wires = KernelWires(record["wires"], side, job.network.topology, self._num_tasks)
+        engine = job.network.engine
+        assert isinstance(engine, PythonEngine), "a network that nothing else uses has the Python engine"
+        self._wires = KernelNetwork(record["wires"], engine, job.network.topology, self._num_tasks)
         self._set_scalars()
         self._state.set(**self._workers(), **self._sizes(), **self._gradients(), tasks=self._tasks())
         self._state.set(log=np.zeros(self._num_gradients(), LOG), seconds=np.zeros(0))

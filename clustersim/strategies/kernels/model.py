@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clustersim.network.numba_engine.inner.clock import wait
-from clustersim.network.numba_engine.inner.line import join
+from clustersim.network.numba_engine.inner.clock import join, wait
 from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.tables import NONE
 from clustersim.strategies.kernels import tables

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.network.numba_engine.inner.clock import next_due
-from clustersim.network.numba_engine.inner.flows import post_wanted
+from clustersim.network.numba_engine.inner.clock import next_due, post_wanted
 from clustersim.network.numba_engine.jit import kernel, part
 from clustersim.network.numba_engine.tables import NONE
 from clustersim.strategies.kernels import bucket_delivery, server_request, tables, worker

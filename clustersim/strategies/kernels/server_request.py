@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from clustersim.network.numba_engine.inner.flows import send
+from clustersim.network.numba_engine.inner.clock import send
 from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.tables import NONE
 from clustersim.strategies.kernels import tables

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from clustersim.network.numba_engine.inner.tables import WIRES
+from clustersim.network.numba_engine.inner.tables import NETWORK
 from clustersim.network.numba_engine.jit import row, table
 
 _INT, _REAL = np.int64, np.float64
@@ -75,7 +75,7 @@ TABLES: dict[str, np.dtype[Any]] = {
 }
 STATE = np.dtype(
     [
-        ("wires", WIRES),
+        ("wires", NETWORK),
         ("num_tasks", _INT),
         ("num_ranks", _INT),
         ("num_buckets", _INT),

@@ -1,37 +1,19 @@
-"""Who waits for ever on a network on which nothing can happen any more, and for what."""
+"""What waits on a network that is stuck, given the objects of the Python engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
 from clustersim.network.collective import Collective
 from clustersim.network.flow import Flow, Link
+from clustersim.network.progress import NOT_ENTERED, LinkName, Stuck, waits_for_rank
 from clustersim.network.python_engine.ranks import PythonRanks
-
-LinkName = Callable[[int], str]
-
-NOT_ENTERED = "has not entered its collective, for which somebody waits"
-
-
-class Stuck(NamedTuple):
-    """A rank of a collective at a step, or a message of none (both None), and what it waits for, in words."""
-
-    rank: int | None
-    step: int | None
-    waits_for: str
-
-    def __str__(self) -> str:
-        if self.rank is None:
-            return self.waits_for
-        where = "" if self.step is None else f" at step {self.step}"
-        return f"rank {self.rank}{where} {self.waits_for}"
 
 
 def find_stuck(
     collectives: Mapping[Collective, PythonRanks], flows: Iterable[Flow], link_name: LinkName
 ) -> list[Stuck]:
-    """Return who waits, given the collectives in progress and the flows on the wire, none of which moves."""
+    """Return what waits, given the collectives in progress and the flows on the links, none of which moves."""
     stalled: dict[PythonRanks, list[Flow]] = {ranks: [] for ranks in collectives.values()}
     found = []
     for flow in flows:
@@ -67,13 +49,8 @@ def _behind_messages(ranks: PythonRanks, flows: Iterable[Flow], link_name: LinkN
 
 
 def _behind_ranks(ranks: PythonRanks) -> Iterator[Stuck]:
-    """Yield the ranks that wait for others to come to their step."""
+    """Yield the ranks that wait for others to reach their step."""
     for rank, number in enumerate(ranks.at_steps):
         if number >= 0:
             for other in dict.fromkeys(ranks.steps[number].missing(rank)):
                 yield Stuck(rank, number, waits_for_rank(other, ranks.reached_steps[other]))
-
-
-def waits_for_rank(other: int, step: int) -> str:
-    """Return that a rank waits for another one, which is at a step or, at -1, has not entered."""
-    return f"waits for rank {other}, which {'has not entered' if step < 0 else f'is at step {step}'}"

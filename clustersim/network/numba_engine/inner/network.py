@@ -1,4 +1,4 @@
-"""A network as the kernels see it: links and paths as rows, and room for all who are on the clock."""
+"""A network in the tables of kernels: links and paths as rows, and room for all processes on the clock."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from clustersim.network.python_engine.engine import PythonEngine
 from clustersim.topology import Topology
 
 
-class KernelWires:
-    """The wires of a plain side on which nothing moves, for `num_waiting` on the clock, in a record of kind WIRES.
+class KernelNetwork:
+    """The links and paths of a Python engine on which nothing moves, in a record of kind NETWORK.
 
-    All paths are asked for first. A path is laid when a message first takes it, as on the plain side, where links are
-    one until there is a path over some of them and not over others.
+    `num_waiting` processes are on the clock. All paths are requested first. A path gets its links when a message first
+    takes it, as in the Python engine, where links are one until a path crosses only some of them.
     """
 
-    def __init__(self, record: np.ndarray, side: PythonEngine, topology: Topology, num_waiting: int):
-        self._side, self._topology = side, topology
+    def __init__(self, record: np.ndarray, engine: PythonEngine, topology: Topology, num_waiting: int):
+        self._engine, self._topology = engine, topology
         self._num_waiting = num_waiting
         self._asked: dict[tuple[int, int], int] = {}  # row of a path from node to node, or of adding, to NONE
         self._laid: dict[Path, int] = {}
         self._links: dict[Link, int] = {}
-        self._ends: list[tuple[int, int]] = []  # of each path that was asked for
+        self._ends: list[tuple[int, int]] = []  # of each path that was requested
         self._row_of: dict[int, int] = {}  # of a link of the topology, by its number
         self._numbers: dict[int, list[int]] = {}  # of the links of the topology that are a row
         self._longest = 2  # links of a path; adding has that of a memory and a core
@@ -43,13 +43,13 @@ class KernelWires:
         return self._asked.setdefault((node, int(NONE)), len(self._asked))
 
     def begin(self, due: np.ndarray) -> None:
-        """Make the tables, with these due now, of whom each is due at most four times at once."""
+        """Make the tables, with these processes due now, each of which is due at most four times at once."""
         self._ends = list(self._asked)
-        num, seat_bits = self._num_waiting, (self._longest - 1).bit_length()
-        num_seats, num_links = num << seat_bits, self._longest * len(self._asked)
+        num, member_bits = self._num_waiting, (self._longest - 1).bit_length()
+        num_members, num_links = num << member_bits, self._longest * len(self._asked)
         sizes = dict.fromkeys(("links", "left", "tried", "path_links"), num_links)
-        sizes |= {"seats": num_seats, "paths": len(self._asked)}
-        self._arrays.record["seat_bits"], self._arrays.record["wanted"] = seat_bits, NONE
+        sizes |= {"members": num_members, "paths": len(self._asked)}
+        self._arrays.record["member_bits"], self._arrays.record["wanted"] = member_bits, NONE
         self._arrays.set(**{name: np.zeros(sizes.get(name, num), kind) for name, kind in TABLES.items()})
         self._arrays["links"]["first"] = self._arrays["links"]["last"] = NONE
         self._arrays["paths"]["num_links"] = NONE
@@ -64,12 +64,12 @@ class KernelWires:
             heap.set(entries=np.zeros(room + 1, ENTRY), places=np.full(room, ABSENT))
 
     def lay_wanted(self) -> None:
-        """Lay the path that the first message is to take now, if any is wanted."""
+        """Give links to the path that the first message is to take now, if there is one."""
         row = int(self._arrays.record["wanted"][0])
         if row == NONE:
             return
         src, dst = self._ends[row]
-        path = self._side.paths.adding(src) if dst == NONE else self._side.paths.between(src, dst)
+        path = self._engine.paths.adding(src) if dst == NONE else self._engine.paths.between(src, dst)
         self._laid[path] = row
         self._arrays["paths"]["latency_s"][row] = path.latency_s
         new = self._new_links(path)
@@ -81,9 +81,9 @@ class KernelWires:
             self._add_link(link)
 
     def _new_links(self, path: Path) -> list[Link]:
-        """Return the links that there are since a path is there: some of its own, and what others have lost to them."""
+        """Return the links that a new path adds: its own, and parts split off others."""
         crossed = [self._row_of[number] for link in path.links for number in link.rates if number in self._row_of]
-        shared = [self._side.paths.links[number] for row in dict.fromkeys(crossed) for number in self._numbers[row]]
+        shared = [self._engine.paths.links[number] for row in dict.fromkeys(crossed) for number in self._numbers[row]]
         return [link for link in dict.fromkeys([*path.links, *shared]) if link not in self._links]
 
     def _note_links(self, path: Path) -> None:
@@ -94,46 +94,50 @@ class KernelWires:
         self._arrays["path_links"][first : first + len(rows)] = rows
 
     def _add_link(self, link: Link) -> None:
-        """Fill the row of a link; where it has been part of another, whatever is on that is on it too."""
+        """Fill the row of a link; the flows on a link from which it was split are on it too."""
         rows, row = self._arrays["links"], self._links[link]
         numbers = [number for number in link.rates if number >= 0]
         whole = self._row_of.get(numbers[0]) if numbers else None
         if whole is not None:
             self._numbers[whole] = [number for number in self._numbers[whole] if number not in link.rates]
             rows[row] = rows[whole]
-            self._seat_all(row, self._on_link(whole))
+            self._add_members(row, self._on_link(whole))
         rows["bytes_per_s"][row], rows["has_left"][row] = link.bytes_per_s, 0
         self._numbers[row] = numbers
         self._row_of.update(dict.fromkeys(numbers, row))
 
-    def _seat_all(self, row: int, flows: list[int]) -> None:
+    def _add_members(self, row: int, flows: list[int]) -> None:
         """Put flows on a link in this order."""
-        bits, seats, paths = int(self._arrays.record["seat_bits"][0]), self._arrays["seats"], self._arrays["paths"]
+        bits, members, paths = (
+            int(self._arrays.record["member_bits"][0]),
+            self._arrays["members"],
+            self._arrays["paths"],
+        )
         taken = [int(NONE)]
-        for who in flows:
-            first = int(paths["first"][self._arrays["flows"]["path"][who]])
+        for process in flows:
+            first = int(paths["first"][self._arrays["flows"]["path"][process]])
             place = self._arrays["path_links"][first : first + self._longest].tolist().index(row)
-            taken.append((who << bits) + place)
-        for before, seat, behind in zip(taken, taken[1:], [*taken[2:], int(NONE)], strict=False):
-            seats[seat] = behind, before
+            taken.append((process << bits) + place)
+        for before, member, behind in zip(taken, taken[1:], [*taken[2:], int(NONE)], strict=False):
+            members[member] = behind, before
         self._arrays["links"]["first"][row] = taken[1] if flows else NONE
         self._arrays["links"]["last"][row] = taken[-1]
 
     def _on_link(self, row: int) -> list[int]:
         """Return the flows on a link in the order in which they came."""
-        bits, flows = int(self._arrays.record["seat_bits"][0]), []
-        seat = int(self._arrays["links"]["first"][row])
-        while seat != NONE:
-            flows.append(seat >> bits)
-            seat = int(self._arrays["seats"]["next"][seat])
+        bits, flows = int(self._arrays.record["member_bits"][0]), []
+        member = int(self._arrays["links"]["first"][row])
+        while member != NONE:
+            flows.append(member >> bits)
+            member = int(self._arrays["members"]["next"][member])
         return flows
 
     def hand_back(self) -> None:
-        """Let the plain side have carried what has been carried here, messages on their way included."""
+        """Add what has been carried here to the Python engine, including messages in flight."""
         rows = self._arrays["links"]
         for link, number in self._links.items():
             link.carried_bytes += float(rows["carried_bytes"][number])
-            self._side.settled_bytes[[each for each in link.rates if each >= 0]] += sum(self._moving_bytes(number))
+            self._engine.settled_bytes[[each for each in link.rates if each >= 0]] += sum(self._moving_bytes(number))
 
     def _moving_bytes(self, number: int) -> list[float]:
         """Return the bytes that each message on a link has moved by now."""
