@@ -77,7 +77,7 @@ def test_an_all_reduce_with_jitter_and_transfers_ends_when_it_does_on_the_python
 
 
 def test_servers_update_when_they_do_on_the_python_engine():
-    found = without_jit("server_times(0)", "clustersim.strategies.kernels.play")
+    found = without_jit("server_times(0)", "clustersim.strategies.kernels.run")
     assert found == pytest.approx(server_times(1_000_000), rel=1e-12)
 
 
