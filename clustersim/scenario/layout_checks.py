@@ -10,8 +10,8 @@ from clustersim.parallelism.schedules import SCHEDULES
 from clustersim.scenario.keys import PointKeys
 from clustersim.scenario.layout_compatibility import compatibility_mistakes
 from clustersim.scenario.offload_checks import offload_mistakes
+from clustersim.strategies import strategies_with
 
-_STRATEGIES_IN_STEP = ("all-reduce", "server")
 _IN_STEP_BY = {
     "one-weird-trick": "fully connected layers on all GPUs",
     "local-fields": "borders that tiles exchange",
@@ -82,15 +82,15 @@ def _axis_mistakes(point: PointKeys) -> list[Mistake]:
 def _strategy_mistakes(point: PointKeys) -> list[Mistake]:
     """Return why the layout needs another strategy."""
     layout, mistakes = point.parallelism, []
-    if layout.sharding is not None and point.strategy.kind != "all-reduce":
+    if layout.sharding is not None and not point.strategy.all_reduces_gradients:
         message = (
             "sharding uses reduce-scatters and all-gathers between the copies, which only strategy all-reduce has "
             f"(got strategy {point.strategy.kind}); take that, or no sharding"
         )
         mistakes.append(Mistake(message, key="sharding", got=layout.sharding, allowed="strategy: all-reduce"))
-    if layout.kind != "grid" and point.strategy.kind not in _STRATEGIES_IN_STEP:
+    if layout.kind != "grid" and not point.strategy.synchronizes_replicas:
         message = f"{layout.kind} is synchronous: {_IN_STEP_BY[layout.kind]} (got strategy {point.strategy.kind})"
-        allowed = " or ".join(f"strategy: {kind}" for kind in _STRATEGIES_IN_STEP)
+        allowed = " or ".join(f"strategy: {kind}" for kind in strategies_with("synchronizes_replicas"))
         mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
     return mistakes
 
@@ -142,7 +142,7 @@ def _kernel_mistakes(point: PointKeys) -> list[Mistake]:
         f"sharding_over: {layout.sharding_over}": waits and layout.sharding_over is not None,
         f"offload: {layout.offload}": layout.offloads("optimizer"),
         "schedule: pipedream": layout.schedule == "pipedream",
-        f"strategy {point.strategy.kind}": point.strategy.kind != "all-reduce",
+        f"strategy {point.strategy.kind}": not point.strategy.all_reduces_gradients,
     }
     return [
         Mistake(
@@ -221,7 +221,7 @@ def _pipedream_mistakes(point: PointKeys) -> list[Mistake]:
     layout, strategy, mistakes = point.parallelism, point.strategy.kind, []
     if layout.schedule != "pipedream":
         return []
-    if strategy != "all-reduce":
+    if not point.strategy.all_reduces_gradients:
         message = (
             "with pipedream the copies of a stage all-reduce the gradients of every micro-batch "
             f"(got strategy {strategy}); take strategy all-reduce, or another schedule"

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 
 from clustersim.errors import Mistake
 from clustersim.scenario.keys import PointKeys
-
-IN_STEP = ("all-reduce", "server")
-"""Strategies that synchronize the ranks with the same parameters in every iteration, for any layout."""
-
-OF_COPIES = ("local", "gossip", "async", "softsync", "bounded-staleness", "backup")
-"""Strategies whose workers may be copies of a model, each split over several GPUs."""
+from clustersim.strategies import strategies_with
 
 
 def compatibility_mistakes(point: PointKeys) -> list[Mistake]:
@@ -27,25 +22,19 @@ def compatibility_mistakes(point: PointKeys) -> list[Mistake]:
 
 def _strategy_mistakes(point: PointKeys) -> Iterator[Mistake]:
     """Yield why copies cannot synchronize with the scenario's strategy."""
-    kind, key = point.strategy.kind, _first_key(point)
-    allowed = " or ".join(f"strategy: {each}" for each in (*IN_STEP, *OF_COPIES))
-    if kind not in (*IN_STEP, *OF_COPIES) and point.parallelism.kind == "grid":
-        why = "first adds gradients between the workers of a host, and takes each GPU for a worker"
-        if kind == "data-parallel":
-            why = "is one process with the whole model on each GPU"
-        message = f"strategy {kind} {why}; here a worker is a copy of the model on several GPUs"
+    strategy, key = point.strategy, _first_key(point)
+    kind, why = strategy.kind, strategy.layout_refusal
+    if why is not None and (point.parallelism.kind == "grid" or strategy.supports_layouts):
+        allowed = " or ".join(f"strategy: {each}" for each in strategies_with("supports_layouts"))
+        message = f"strategy {kind} {why}; here a worker is a replica of the model on several GPUs"
         yield Mistake(f"{message}; take another strategy, or leave the layout out", key, got=kind, allowed=allowed)
-    if kind == "gossip" and getattr(point.strategy, "asynchronous", False):
-        message = (
-            "in asynchronous gossip each GPU averages with any free one, and all GPUs of a copy must average with the "
-            "same other copy; leave asynchronous out, or the layout"
-        )
-        yield Mistake(message, key, got="asynchronous gossip", allowed="synchronous gossip")
     for axis, why in (("context", "hold tokens of the same samples"), ("expert", "divide the experts")):
-        if kind in OF_COPIES and getattr(point.grid, axis) > 1:
+        if not strategy.synchronizes_replicas and strategy.supports_layouts and getattr(point.grid, axis) > 1:
             message = f"GPUs along {axis} {why}, so they must be synchronous (got strategy {kind}); leave {axis} out"
             got = str(getattr(point.grid, axis))
-            yield Mistake(message, axis, got=got, allowed="1, or strategy: " + ", ".join(IN_STEP))
+            yield Mistake(
+                message, axis, got=got, allowed="1, or strategy: " + ", ".join(strategies_with("synchronizes_replicas"))
+            )
 
 
 def _layer_mistakes(point: PointKeys) -> Iterator[Mistake]:

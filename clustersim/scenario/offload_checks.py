@@ -31,7 +31,7 @@ def offload_mistakes(point: PointKeys) -> Iterator[Mistake]:
     if layout.sharding and point.grid.expert > 1:
         why = f"with expert, a host would update other shares of experts than of other layers ({layout.sharding})"
         yield _mistake(point, f"{why}; leave one of the three out", "none, or no sharding")
-    if strategy != "all-reduce":
+    if not point.strategy.all_reduces_gradients:
         why = f"an update on the host needs the sum of all gradients from an all-reduce (got strategy {strategy})"
         yield _mistake(point, f"{why}; take that, or leave the optimizer on the GPU", "strategy: all-reduce")
     if compression != "none":

@@ -16,7 +16,7 @@ def skipped_mistakes(point: PointKeys) -> list[Mistake]:
     layout = point.parallelism
     reasons = {
         f"precision {point.precision}": point.precision not in _SCALED,
-        f"strategy {point.strategy.kind}": point.strategy.kind != "all-reduce",
+        f"strategy {point.strategy.kind}": not point.strategy.all_reduces_gradients,
         f"parallelism.offload: {layout.offload}": layout.offloads("optimizer"),
         f"parallelism.kind: {layout.kind}": layout.kind != "grid",
         f"parallelism.gradient_kernels: {layout.gradient_kernels}": layout.gradient_kernels not in _KERNELS,
@@ -44,7 +44,7 @@ def issue_mistakes(point: PointKeys) -> list[Mistake]:
     if point.optimizer.issue is None:
         return []
     others = {
-        f"strategy {point.strategy.kind}": point.strategy.kind != "all-reduce",
+        f"strategy {point.strategy.kind}": not point.strategy.all_reduces_gradients,
         "parallelism, micro-batches or sharding": not point.is_plain,
     }
     allowed = "with strategy all-reduce, and a whole model on each GPU"

@@ -53,6 +53,6 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         if got.casefold() != allowed.casefold():
             message = f"a plan {why}; leave {name} out, and run the best with it"
             yield Mistake(message, key=key, got=got, allowed=allowed)
-    if point.strategy.kind != "all-reduce":
+    if not point.strategy.all_reduces_gradients:
         message = f"a plan is for strategy all-reduce (got {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

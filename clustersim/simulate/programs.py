@@ -119,7 +119,7 @@ def _check_has_programs(setup: Setup) -> None:
     """Raise InputError if a program cannot express what the workers of a point do."""
     point = setup.point
     kind = str(getattr(point.strategy, "kind", ""))
-    if kind != "all-reduce":
+    if not point.strategy.all_reduces_gradients:
         message = f"only the strategy all-reduce has programs (the strategy is {kind})"
         raise InputError(message, key="strategy.kind", got=kind, allowed="all-reduce")
     if not setup.wire.adds:

@@ -71,7 +71,7 @@ def _kinds_outside_hosts(setup: Setup) -> set[str]:
 def _easily_misread(point: Point, run: Run) -> Iterator[str]:
     """Yield what the node numbers of a graph refer to, and why 8-bit products gain little."""
     strategy = point.strategy
-    if strategy.kind == "gossip" and not point.is_plain and {"graph", "degree"} & strategy.model_fields_set:
+    if strategy.node_keys & strategy.model_fields_set and not point.is_plain:
         copies = point.grid.num_replicas
         yield (
             f"the nodes of strategy.graph are copies of the model, not GPUs: {copies} copies, numbered from 0, on "

@@ -40,4 +40,14 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
     check=checked_spec(Strategy),
 )
 
-__all__ = ["STRATEGIES", "AllReduce", "Async", "DataParallel", "Server", "Servers", "Strategy"]
+
+def strategies_with(flag: str) -> list[str]:
+    """Return the names of the strategies whose class variable `flag` is True.
+
+    >>> strategies_with("all_reduces_gradients")
+    ['all-reduce']
+    """
+    return [name for name, strategy in STRATEGIES.items() if getattr(strategy, flag)]
+
+
+__all__ = ["STRATEGIES", "AllReduce", "Async", "DataParallel", "Server", "Servers", "Strategy", "strategies_with"]

@@ -18,6 +18,9 @@ class AllReduce(CollectiveStrategy):
     Buckets go one after another, as on the one communication stream of NCCL or DistributedDataParallel.
     """
 
+    all_reduces_gradients: ClassVar[bool] = True
+    synchronizes_replicas: ClassVar[bool] = True
+    supports_layouts: ClassVar[bool] = True
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(Shortcut)
 
     kind: Literal["all-reduce"] = "all-reduce"

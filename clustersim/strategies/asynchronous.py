@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from clustersim.strategies.server_strategy import StaleServerStrategy
 from clustersim.strategies.update_rule import UpdateRule
@@ -14,6 +14,7 @@ class Async(StaleServerStrategy):
     No worker waits for another. With n workers of equal speed a gradient is n - 1 versions old when it is applied.
     """
 
+    supports_layouts: ClassVar[bool] = True
     kind: Literal["async"] = "async"
 
     def update_rule(self, num_workers: int) -> UpdateRule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import Literal
+from typing import ClassVar, Literal
 
 import simpy
 from pydantic import Field
@@ -25,6 +25,7 @@ class Backup(ServerStrategy):
     this is the synchronous server.
     """
 
+    supports_layouts: ClassVar[bool] = True
     kind: Literal["backup"] = "backup"
     backups: int | None = Field(
         default=None, ge=0, description="workers whose gradient an update does not wait for; 1 if not given"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ class BoundedStaleness(StaleServerStrategy):
     bound applies to clocks. Staleness is counted in versions, as for every strategy, and every gradient makes one.
     """
 
+    supports_layouts: ClassVar[bool] = True
     kind: Literal["bounded-staleness"] = "bounded-staleness"
     bound: int = Field(ge=0, description="iterations that a worker may be ahead of the slowest one")
 

@@ -70,6 +70,10 @@ class DataParallel(Synchronous):
     def gradient_copies(self, is_whole: bool) -> Copies:
         return COPIES["data-parallel"]
 
+    @property
+    def layout_refusal(self) -> str | None:
+        return "is one process with the whole model on each GPU"
+
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = f"data-parallel adds gradients, but {compression} gradients cannot be added; leave compression out"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]

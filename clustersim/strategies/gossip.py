@@ -37,6 +37,7 @@ class Gossip(Synchronous):
     al., 2018). With `overlap` replicas are averaged while gradients are computed on them, else after that.
     """
 
+    supports_layouts: ClassVar[bool] = True
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
         {Shortcut.IDENTICAL_ITERATIONS, Shortcut.IDENTICAL_REPLICATES}
     )
@@ -70,6 +71,16 @@ class Gossip(Synchronous):
 
     def allows(self, shortcut: Shortcut) -> bool:
         return super().allows(shortcut) and not self.asynchronous  # which draws neighbours at random
+
+    @property
+    def layout_refusal(self) -> str | None:
+        if self.asynchronous:
+            return "is asynchronous: each GPU averages with any free one, and the GPUs of a replica must do so together"
+        return super().layout_refusal
+
+    @property
+    def node_keys(self) -> frozenset[str]:
+        return frozenset({"graph", "degree"})
 
     @property
     def overlaps_backward(self) -> bool:

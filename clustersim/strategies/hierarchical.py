@@ -30,6 +30,10 @@ class Hierarchical(StaleServerStrategy):
     kind: Literal["hierarchical"] = "hierarchical"
     allows_whole_buckets: ClassVar[bool] = True
 
+    @property
+    def layout_refusal(self) -> str | None:
+        return "first adds gradients between the workers of a host, and takes each GPU for a worker"
+
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = (
             f"hierarchical adds gradients inside a host, but {compression} gradients cannot be added; take fp16 or none"

@@ -21,6 +21,7 @@ class Local(CollectiveStrategy):
     Averaging is an all-reduce of all weights after the update. Whole rounds of `steps` iterations are simulated.
     """
 
+    supports_layouts: ClassVar[bool] = True
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset({Shortcut.FOLDED_LAYOUTS})
 
     kind: Literal["local"] = "local"

@@ -33,6 +33,8 @@ class Server(Synchronous):
     bucket as soon as the push of this one has ended, so pushes and pulls overlap on full-duplex links.
     """
 
+    synchronizes_replicas: ClassVar[bool] = True
+    supports_layouts: ClassVar[bool] = True
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset(
         {Shortcut.IDENTICAL_ITERATIONS, Shortcut.IDENTICAL_REPLICATES, Shortcut.VECTORIZED_WORKERS}
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ class Softsync(StaleServerStrategy):
     a synchronous server. With n = workers this is asynchronous. The staleness is about n and hardly ever above 2 n.
     """
 
+    supports_layouts: ClassVar[bool] = True
     kind: Literal["softsync"] = "softsync"
     n: int = Field(default=1, ge=1, description="updates in the time in which every worker pushes one gradient")
 

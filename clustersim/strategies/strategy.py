@@ -35,12 +35,14 @@ class Strategy(Spec):
     Every strategy declares `kind: Literal["<name>"] = "<name>"`, the name under which it is registered.
 
     `start` runs the workers of one job as processes on the simulated clock. All other methods describe the strategy to
-    the scenario checks, the memory estimate, the planner and the report. They have three groups of defaults:
+    the scenario checks, the memory estimate, the planner and the report. They have four groups of defaults:
 
     - Safe for every strategy: `allows` (no shortcut), `warnings`, `facts`, `mistakes` (none), `bucket_caps`,
       `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies).
     - For workers that wait for no other worker and run the optimizer themselves. Override what is different:
       `awaited`, `updates_on_gpu`, `sends_alone`, `round_length`, `overlaps_backward`, `start_layout`.
+    - For a strategy whose workers each have the whole model on one GPU: the class variables `all_reduces_gradients`,
+      `synchronizes_replicas` and `supports_layouts` are False. Set one where it holds; scenario checks ask for them.
     - For a strategy that supports everything. Override to refuse a combination that is not simulated:
       `gathering_mistakes` (compression), `sharding_mistakes` (ZeRO, FSDP), `placed_mistakes` (topology, transport).
 
@@ -52,6 +54,15 @@ class Strategy(Spec):
 
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset()
     """Shortcuts that give this class its exact result. Subclasses do not inherit them."""
+
+    all_reduces_gradients: ClassVar[bool] = False
+    """Whether every rank gets the sum of all gradients by an all-reduce, or its shard by a reduce-scatter."""
+
+    synchronizes_replicas: ClassVar[bool] = False
+    """Whether all ranks that hold the same parameters wait for each other in every iteration."""
+
+    supports_layouts: ClassVar[bool] = False
+    """Whether a worker may be a replica of the model that is laid over several GPUs."""
 
     kind: str
     overlap: bool = Field(default=True, description="exchange gradients while backward still runs")
@@ -109,6 +120,16 @@ class Strategy(Spec):
     def overlaps_backward(self) -> bool:
         """Whether gradients are exchanged while backward still runs."""
         return self.overlap
+
+    @property
+    def layout_refusal(self) -> str | None:
+        """Why a worker cannot be a replica over several GPUs, as the end of a sentence; None where it can."""
+        return None if self.supports_layouts else "is simulated with the whole model on each GPU"
+
+    @property
+    def node_keys(self) -> frozenset[str]:
+        """The keys that number the workers, which are replicas where the model is laid over several GPUs."""
+        return frozenset()
 
     @property
     def updates_on_gpu(self) -> bool:
