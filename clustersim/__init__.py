@@ -39,7 +39,7 @@ __all__ = ["__version__", *_FRONT_DOOR]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a room when somebody first asks for what is in it, so that `import clustersim` stays light."""
+    """Import the module of a name when the name is first used, so that `import clustersim` stays light."""
     if name not in _FRONT_DOOR:
         raise AttributeError(f"module 'clustersim' has no attribute '{name}'")
     return getattr(import_module(_FRONT_DOOR[name]), name)

@@ -91,6 +91,18 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_the_files_and_names_that_contributing_follows_exist() -> None:
+    """A code file of clustersim is named from `clustersim/` on; names in brackets after it are defined in it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+\.py)`(?:\s+\(`(\w+)`\))?", text)
+    assert len(named) > 30
+    for name, inside in named:
+        path = ROOT / name if name.startswith("tests/") else ROOT / "clustersim" / name
+        path = path if path.exists() else ROOT / "clustersim" / "network" / name
+        assert path.exists(), name
+        assert inside in path.read_text(encoding="utf-8"), (name, inside)
+
+
 def test_shell_commands_that_are_not_ours_are_known() -> None:
     allowed = {"make", "git", "cd", "pip", "python", "vizviewer"}
     for page in PAGES:

@@ -51,7 +51,7 @@ def table(rows: Sequence[CheckedIteration]) -> str:
     unseen = [abs(row.error) for row in rows if not row.is_profiled]
     seen = [abs(row.error) for row in rows if row.is_profiled]
     lines = [
-        f"At {len(unseen)} batches that nobody profiled forecasts are {_typical(unseen)} off,",
+        f"At {len(unseen)} batches without a profile, forecasts are {_typical(unseen)} off,",
         f"at {len(seen)} profiled ones {_typical(seen)}.",
         "",
         "| model | precision | batch | layers profiled | forecast | measured | spread | error |",

@@ -107,7 +107,7 @@ GPUS = {
     "k80": {"ordinary": {"chip": "gk210"}},
 }
 ORDINARY_PROLOGUE = {"ga100-tensor": "gv100-tensor"}  # whose few channels were timed, where a chip's own were not
-COUNTED = {  # operations nobody timed apart: the passes over memory that they cannot do without
+COUNTED = {  # operations without a timing of their own: the passes over memory that they must make
     "caffe": {
         "batch-norm": ((2, 1), (4, 1)),
         "add": ((1, 1), (0, 0)),
@@ -193,7 +193,7 @@ def _generation(name: str, table: Mapping[str, Any]) -> dict[str, Any]:
     }[name]
     return {
         "source": source,
-        "assumed": f"{', '.join(counted)} move what they cannot do without; nobody timed them apart",
+        "assumed": f"{', '.join(counted)} move the bytes they must move; no source times them separately",
         "memory_efficiency": table["memory_efficiency"],
         "traffic": {**table["traffic"], **counted},
         **{part: table[part] for part in ("channels_last",) if part in table},

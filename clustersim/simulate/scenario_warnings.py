@@ -86,7 +86,7 @@ def _easily_misread(point: Point, run: Run) -> Iterator[str]:
 
 
 def _spells_after_the_end(point: Point, end_s: float) -> Iterator[str]:
-    """Yield which spells at given times begin after the measured time of every replicate."""
+    """Yield which slow periods at given times begin after the measured time of every replicate."""
     for number, spec in enumerate(point.stragglers):
         given: list[float] = spec.at or [] if isinstance(spec, TimedSlowdown) else []
         missed = [time_s for time_s in given if time_s >= end_s]
