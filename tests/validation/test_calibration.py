@@ -277,11 +277,11 @@ def test_the_figure_puts_every_error_at_its_size(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["osu.log", "--transport", "mpi"], 2, "'--topology': logs are of a cluster and of a transport on it"),
-        (["osu.log", "--topology", "dgx-1"], 2, "'--transport': logs are of a cluster and of a transport on it"),
-        (["--topology", "dgx-1"], 2, "'--topology': belongs to logs, and none is given"),
-        (["-o", "mine.yaml"], 2, "'--output': belongs to logs, and none is given"),
-        ([*CALIBRATE[1:], "--store"], 2, "'--store': a user's logs go into a sheet of their own"),
+        (["osu.log", "--transport", "mpi"], 2, "'--topology': logs need --topology and --transport"),
+        (["osu.log", "--topology", "dgx-1"], 2, "'--transport': logs need --topology and --transport"),
+        (["--topology", "dgx-1"], 2, "'--topology': only valid with logs"),
+        (["-o", "mine.yaml"], 2, "'--output': only valid with logs"),
+        ([*CALIBRATE[1:], "--store"], 2, "'--store': with logs, write a sheet of your own with -o"),
         ([*CALIBRATE[1:], "-o", "mine.txt"], 3, "a transport sheet must be a .yaml file (got 'mine.txt')"),
         (["--transport", "tcp"], 3, "no case has microbenchmarks of the transport 'tcp' (known: "),
         (["none.log", *CALIBRATE[2:]], 3, "none.log: cannot be read: No such file or directory"),
