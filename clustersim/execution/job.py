@@ -31,9 +31,6 @@ _INITIAL_ITERATIONS = 64
 RankWork = Callable[["Job", int, int, Callable[[int, Bucket], None] | None], Generator[simpy.Event, Any, Any]]
 """Runs one iteration of a rank: (job, rank, iteration, callback for each bucket that is ready, or None)."""
 
-ON_NETWORK_CLOCK = "workers simulated on the network's own clock, not on SimPy's"
-"""The shortcut that a result names where this is so."""
-
 
 @dataclass
 class Job:
@@ -92,7 +89,6 @@ class Job:
     num_warm_up: int = 0
     num_after: int = 0
     window: Window | None = None
-    clock: simpy.Environment = field(init=False)
     hosts_in_use: set[int] = field(default_factory=set)
     server_hosts: list[int] = field(default_factory=list)
     host_rates: dict[int, SharedRate] = field(default_factory=dict)
@@ -108,27 +104,15 @@ class Job:
     gradients_per_update: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.clock = self.env
         self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _INITIAL_ITERATIONS), len(self.buckets))
         self.gradients_per_push = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
         self._num_first_done = 0  # ranks that have ended their first iteration
         self.hosts_in_use.update(self.hosts.tolist())
 
-    def use_network_clock(self) -> None:
-        """Put the workers on the network's inner clock, if they wait only for messages and for each other.
-
-        They stay on SimPy's clock in an exact run, where samples come from processes on SimPy's clock, and where the
-        caller steps through every event, as a simulation of several jobs does.
-        """
-        has_simple_waits = self.num_iterations < ENDLESS and self.work is None and self.input_stage is None
-        if has_simple_waits and not self.network.exact:
-            self.clock = self.network.inner_clock
-            self.shortcuts = (ON_NETWORK_CLOCK,)
-
     def note_computed(self, rank: int, iteration: int) -> None:
         """Record that a rank has ended backward, and fire the event that another rank may wait for."""
-        self.times.computed_s[rank, iteration] = self.clock.now
+        self.times.computed_s[rank, iteration] = self.env.now
         if (event := self.computed_events.pop((rank, iteration), None)) is not None:
             event.succeed()
 
@@ -147,23 +131,22 @@ class Job:
     def computed(self, rank: int, iteration: int) -> simpy.Event:
         """Return an event that fires when a rank has ended backward of an iteration that it has begun."""
         if not np.isnan(self.times.computed_s[rank, iteration]):
-            return self.clock.timeout(0.0)
-        return self.computed_events.setdefault((rank, iteration), self.clock.event())
+            return self.env.timeout(0.0)
+        return self.computed_events.setdefault((rank, iteration), self.env.event())
 
     @property
     def can_use_kernels(self) -> bool:
         """Whether `strategies.kernels` give the same times: all ranks differ, and only the waits set their speed.
 
-        Equal ranks do everything at the same times. Compiled kernels would then order them otherwise than processes on
-        the network's inner clock do.
+        Equal ranks do everything at the same times, and compiled kernels would order them otherwise than SimPy does. In
+        an exact run all workers are processes. So they are where samples come from processes, and where the caller
+        steps through every event, as a simulation of several jobs does.
         """
+        has_other_waits = self.work is not None or self.input_stage is not None or self.paces is not None
+        if self.network.exact or self.num_iterations >= ENDLESS or has_other_waits:
+            return False
         first_s = {self.plans(rank, 0).forward_s * self.slowdown(rank, 0) for rank in range(self.num_ranks)}
-        is_simple = self.clock is not self.env and self.paces is None and self.network.is_unused
-        return is_simple and len(first_s) == self.num_ranks
-
-    def on_simpy_clock(self, event: simpy.Event) -> simpy.Event:
-        """Return an event on SimPy's clock that fires when an event on the workers' clock does."""
-        return event if self.clock is self.env else self.network.inner_clock.outside(event)
+        return self.network.is_unused and len(first_s) == self.num_ranks
 
     @cached_property
     def buckets(self) -> tuple[Bucket, ...]:
@@ -187,7 +170,7 @@ class Job:
         paces = [None] * self.num_ranks if self.paces is None else self.paces
         shares = uses_sms(self.transport)
         return [
-            GpuDevice(self.clock, self.network, int(gpu), pace, shares)
+            GpuDevice(self.env, self.network, int(gpu), pace, shares)
             for gpu, pace in zip(self.gpus, paces, strict=True)
         ]
 

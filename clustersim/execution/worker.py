@@ -40,16 +40,16 @@ def compute(job: Job, rank: int, iteration: int, on_ready: Callable[[int, Bucket
     if job.work is not None:
         yield from job.work(job, rank, iteration, on_ready)
         return
-    clock, times, gpu = job.clock, job.times, job.devices[rank]
+    env, times, gpu = job.env, job.times, job.devices[rank]
     plan = job.plans(rank, iteration)
     slowdown = job.slowdown(rank, iteration)
     times.extend_to(iteration)
-    times.begin_s[rank, iteration] = clock.now
+    times.begin_s[rank, iteration] = env.now
     if job.input_stage is not None:
         yield from wait_for_samples(job, rank)
-        times.fetched_s[rank, iteration] = clock.now
+        times.fetched_s[rank, iteration] = env.now
     yield from gpu.compute(plan.forward_s * slowdown)
-    times.forward_s[rank, iteration] = clock.now
+    times.forward_s[rank, iteration] = env.now
     done_s = 0.0
     for number, bucket in enumerate(plan.buckets if on_ready else ()):
         yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
@@ -84,14 +84,14 @@ def wait_for_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> Proc
     else:
         yield on_its_way
     if job.input_stage is not None and job.input_stage.copies_ahead(rank):
-        job.samples[rank] = job.clock.process(_fetch_batch(job, rank, copy_in))
+        job.samples[rank] = job.env.process(_fetch_batch(job, rank, copy_in))
 
 
 def copy_next_samples(job: Job, rank: int, copy_in: CopyIn | None = None) -> None:
     """Start to fetch and copy the next batch after compute has ended, unless batches are copied ahead of that."""
     stage = job.input_stage
     if stage is not None and stage.copied_bytes and not stage.copied_ahead:
-        job.samples[rank] = job.clock.process(_fetch_batch(job, rank, copy_in))
+        job.samples[rank] = job.env.process(_fetch_batch(job, rank, copy_in))
 
 
 def sample_memory(job: Job, rank: int) -> Node:
@@ -133,23 +133,23 @@ class BucketSender:
         if bucket is self._plan.buckets[-1] and bucket.ready_s >= self._plan.backward_s:
             self._last = delivery
         else:
-            self._deliveries.append(self._job.clock.process(delivery))
+            self._deliveries.append(self._job.env.process(delivery))
 
     def send_all(self) -> None:
         """Start to exchange all buckets, one after the other."""
         for number, bucket in enumerate(self._plan.buckets):
-            self._deliveries.append(self._job.clock.process(self._delivery(number, bucket)))
+            self._deliveries.append(self._job.env.process(self._delivery(number, bucket)))
 
     def drain(self) -> Process:
         """Wait until all buckets are back."""
         if self._last is not None:
             yield from self._last
         yield from self._deliveries
-        self._job.times.exchanged_s[self._rank, self._iteration] = self._job.clock.now
+        self._job.times.exchanged_s[self._rank, self._iteration] = self._job.env.now
 
     def _delivery(self, number: int, bucket: Bucket) -> Process:
         previous_pushed, is_last = self._previous_pushed, bucket is self._plan.buckets[-1]
-        self._previous_pushed = None if is_last else self._job.clock.event()
+        self._previous_pushed = None if is_last else self._job.env.event()
         bucket_id = (self._rank, self._iteration, number)
         return _deliver(self._job, self._exchanger, bucket_id, bucket, previous_pushed, self._previous_pushed)
 
@@ -167,18 +167,18 @@ def _deliver(
     Where the transport stages in host memory, the bucket is copied there first, and back in the end. `copied_s` of the
     bucket are copies made by the code that exchanges it; all of them count as if they came first.
     """
-    clock, times, device = job.clock, job.times, job.devices[bucket_id[0]]
+    env, times, device = job.env, job.times, job.devices[bucket_id[0]]
     is_staged = job.is_staged and exchanger.leaves_worker(bucket_id[2])
-    times.ready_s[bucket_id] = clock.now
+    times.ready_s[bucket_id] = env.now
     if is_staged:
         yield from device.copy_out(bucket.num_bytes)
     if previous_pushed is not None:
         yield previous_pushed
     if bucket.copied_s:
-        yield clock.timeout(bucket.copied_s)
-    times.enter_s[bucket_id] = clock.now
+        yield env.timeout(bucket.copied_s)
+    times.enter_s[bucket_id] = env.now
     yield from exchanger.exchange(bucket_id, bucket, pushed)
-    times.left_s[bucket_id] = clock.now
+    times.left_s[bucket_id] = env.now
     if is_staged:
         yield from device.copy_in(bucket.num_bytes * job.wire.back_per_byte)
-    times.back_s[bucket_id] = clock.now
+    times.back_s[bucket_id] = env.now

@@ -17,7 +17,6 @@ from clustersim.network.copy_queue import CopyQueue
 from clustersim.network.engine import Engine
 from clustersim.network.environment import Environment
 from clustersim.network.flow import INFINITE
-from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import Costs, payload_bytes_per_s, payload_rates
 from clustersim.network.player import Player
 from clustersim.network.progress import Counts, FlowRate, Stuck
@@ -57,9 +56,6 @@ class Network:
 
     Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
     Messages from one node to another of a different host have at most `connection_bytes_per_s`, where given.
-
-    Processes that wait only for messages, times and each other may run on the `inner_clock`. It is an environment
-    like SimPy's and costs less (see there).
     """
 
     def __init__(
@@ -96,12 +92,11 @@ class Network:
         self.topology = topology if isinstance(topology, Topology) else load_topology(topology)
         self.overhead_s = overhead_s
         self.adds = adds
-        self.inner_clock = InnerClock(self)
-        python = PythonEngine(self.topology, self._costs, adds, sharing, self.inner_clock)
+        python = PythonEngine(self.topology, self._costs, adds, sharing)
         self.engine: Engine = python  # the Python engine, or the Numba engine for much work
         self._may_compile = engine is None and sharing == "max-min"
         self._shortcut = None if exact else UncontendedShortcut(self._make_forecaster, eager_bytes > 0)
-        self._player = Player(env, python, self.inner_clock, self._shortcut, self._choose_engine)
+        self._player = Player(env, python, self._shortcut, self._choose_engine)
         self.entering = self._player.entering  # collectives that ranks have entered since the engine last ran
         self._num_sent = 0  # messages sent one by one
         self._num_ahead = 0  # messages of the collectives that were in progress when the last one began
@@ -111,11 +106,6 @@ class Network:
             self._compile()
         if isinstance(env, Environment):
             env.networks.append(self)
-
-    @property
-    def clock(self) -> simpy.Environment:
-        """The clock of the current caller: the inner one for a process there, else SimPy's own."""
-        return self.inner_clock if self.inner_clock.is_playing else self.env
 
     @property
     def now_s(self) -> float:
@@ -335,11 +325,8 @@ class Network:
         self._player.after_acting()
 
     def fire(self, event: simpy.Event, value: Any) -> None:
-        """Fire an event at the network's time, on the clock of that event."""
-        if event.env is self.inner_clock:
-            self.inner_clock.fire(event, value)
-        else:
-            self.engine.notifications.append((event, value))
+        """Fire an event at the network's time."""
+        self.engine.notifications.append((event, value))
 
     def before_waiting(self) -> None:
         """Prepare for a process that waits for a rank of a collective that has begun."""
@@ -364,7 +351,7 @@ class Network:
 
         self._may_compile = False
         python = self.engine
-        engine = NumbaEngine(self.topology, self._costs, self.adds, self.inner_clock, not self.exact)
+        engine = NumbaEngine(self.topology, self._costs, self.adds, not self.exact)
         assert isinstance(python, PythonEngine)
         hand_over(python, engine)
         self.engine = self._player.engine = engine

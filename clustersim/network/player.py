@@ -14,7 +14,6 @@ from clustersim.network.collective import Collective
 from clustersim.network.engine import Engine
 from clustersim.network.environment import fire
 from clustersim.network.flow import INFINITE
-from clustersim.network.inner_clock import InnerClock
 from clustersim.network.progress import latest
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
 
@@ -28,7 +27,6 @@ class Player:
         self,
         env: simpy.Environment,
         engine: Engine,
-        inner: InnerClock,
         shortcut: UncontendedShortcut | None,
         choose_engine: Callable[[], None],
     ):
@@ -36,7 +34,6 @@ class Player:
         self.engine = engine
         self.entering: dict[Collective, None] = {}  # those that ranks have entered since the engine last ran
         self._env = env
-        self._inner = inner
         self._choose_engine = choose_engine
         self._shortcut = shortcut
         self._alarms_s = [INFINITE]  # times of alarms; each was set for a time before all others
@@ -48,8 +45,6 @@ class Player:
 
     def before_acting(self) -> None:
         """Bring the engine to SimPy's time, which cannot be before its own."""
-        if self._inner.is_playing:
-            return
         now_s, engine, engine_s = float(self._env.now), self.engine, self.engine.now_s
         if now_s < engine_s and latest(now_s) < engine_s:
             raise InputError(
@@ -66,10 +61,9 @@ class Player:
 
     def after_acting(self) -> None:
         """Fire what is due at once in SimPy, and set an alarm for what comes later."""
-        if not self._inner.is_playing:
-            if self.engine.notifications:
-                self._fire()
-            self._wake_up_at(self._next_s())
+        if self.engine.notifications:
+            self._fire()
+        self._wake_up_at(self._next_s())
 
     def before_looking(self) -> None:
         """Give the shortcut up before something is read or waited for that it has not computed."""
@@ -79,8 +73,6 @@ class Player:
 
     def settle(self) -> None:
         """Do what is due by SimPy's time, so that the shares of the links hold from then on."""
-        if self._inner.is_playing:
-            return  # it is being done
         self.before_acting()
         self._let_enter()
         self.engine.play(self.engine.now_s, self.engine.now_s)
@@ -93,8 +85,6 @@ class Player:
 
     def set_alarm(self) -> None:
         """Set an alarm for when the next thing happens; an alarm too early does no harm."""
-        if self._inner.is_playing:
-            return  # the inner clock comes back to the engine by itself
         self._wake_up_at(self.engine.now_s if self.engine.notifications else self._next_s())
 
     def _wake_up_at(self, time_s: float) -> None:
@@ -130,10 +120,6 @@ class Player:
         shortcut = self._shortcut
         return shortcut.next_s if shortcut is not None and shortcut.is_taken else self.engine.next_s()
 
-    def _is_idle(self) -> bool:
-        """Return whether there are no notifications and the inner clock is empty."""
-        return not self.engine.notifications and self._inner.next_s == INFINITE
-
     def _fire(self) -> None:
         """Fire the events of what has completed."""
         notifications, self.engine.notifications = self.engine.notifications, []
@@ -164,7 +150,7 @@ class Player:
             self._fire()
         if engine.is_stale:
             engine.play(max(now_s, engine.now_s), now_s)  # until links are shared, ends of messages are not known
-        if shortcut is not None and (shortcut.is_taken or (self._is_idle() and shortcut.take(engine))):
+        if shortcut is not None and (shortcut.is_taken or (not engine.notifications and shortcut.take(engine))):
             shortcut.fire(engine, now_s)
         elif not engine.notifications:
             self._play(max(now_s, engine.now_s))

@@ -38,8 +38,6 @@ class TransferNetwork(Protocol):
     env: simpy.Environment
 
     @property
-    def clock(self) -> simpy.Environment: ...
-    @property
     def engine(self) -> TransferEngine: ...
     def fire(self, event: simpy.Event, value: Any) -> None: ...
 
@@ -51,7 +49,7 @@ class Sent(simpy.Event):
     """
 
     def __init__(self, network: TransferNetwork, num_bytes: float, weight: float):
-        super().__init__(network.clock)
+        super().__init__(network.env)
         self.network = network
         self.num_bytes = num_bytes
         self.weight = weight
@@ -77,7 +75,7 @@ class SentTogether(simpy.Event):
     """Many messages [num_messages], each with its own start. It fires with `TransferTimes` when all have ended."""
 
     def __init__(self, network: TransferNetwork, start_s: np.ndarray, num_bytes: np.ndarray, weight: np.ndarray):
-        super().__init__(network.clock)
+        super().__init__(network.env)
         self.start_s = start_s
         self.num_bytes = num_bytes
         self.weight = weight

@@ -160,21 +160,20 @@ class Gossip(Synchronous):
         """Start all workers, synchronous with their neighbours or each at its own pace."""
         if not self.asynchronous:
             return super().start(job, on_progress)
-        job.use_network_clock()
         pairs = Pairs(job, self.neighbours(job.num_ranks))
         job.algorithms, job.gradients_per_update = ("gossip",) * len(job.buckets), 1
         before = updates_before(job.num_ranks, 1, job.num_filling)
-        job.window = Window(job.clock, job.updates, range(job.num_ranks), before, job.num_iterations, on_progress)
+        job.window = Window(job.env, job.updates, range(job.num_ranks), before, job.num_iterations, on_progress)
         for rank in range(job.num_ranks):
-            job.clock.process(self._asynchronous_worker(job, pairs, job.window, rank))
-        return job.on_simpy_clock(job.window.finished)
+            job.env.process(self._asynchronous_worker(job, pairs, job.window, rank))
+        return job.window.finished
 
     def _asynchronous_worker(self, job: Job, pairs: Pairs, window: Window, rank: int) -> Process:
         """Train on one GPU at its own pace. Every update of any replica makes a version, as in the paper."""
         for iteration in count():
             version_read = len(job.updates)
             yield from self.iterate(job, pairs, rank, iteration)
-            job.times.end_s[rank, iteration] = job.clock.now
-            job.updates.add(Update(job.clock.now, rank, version_read, len(job.updates) + 1, 1.0, True))
+            job.times.end_s[rank, iteration] = job.env.now
+            job.updates.add(Update(job.env.now, rank, version_read, len(job.updates) + 1, 1.0, True))
             window.updated()
             window.ended(rank, job.times.begin_s[rank, iteration])

@@ -22,7 +22,7 @@ class Pairs:
     def __init__(self, job: Job, neighbours: Sequence[Sequence[int]]):
         self._job, self._neighbours = job, neighbours
         self._nodes = job.buffer_nodes()
-        self._free = [simpy.Resource(job.clock, capacity=1) for _ in neighbours]
+        self._free = [simpy.Resource(job.env, capacity=1) for _ in neighbours]
         self._choices = [stream(job.seed, "gossip", rank) for rank in range(len(neighbours))]
         self._chosen: dict[int, tuple[int, int]] = {}
 
@@ -39,7 +39,7 @@ class Pairs:
                 yield own_free
                 yield other_free
                 times = self._job.times
-                times.awaited_s[where], times.awaited_rank[where] = self._job.clock.now, other
+                times.awaited_s[where], times.awaited_rank[where] = self._job.env.now, other
                 yield from self._swap(rank, other, bucket.num_bytes)
         fire(pushed)
 

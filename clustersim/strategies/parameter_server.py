@@ -58,7 +58,7 @@ class ServedModel:
             written = max(version, read + 1) + 1  # it is too late for the update of the version that it was computed on
         staleness = written - 1 - read
         rate = self._learning_rate(staleness)
-        self.job.updates.add(Update(self.job.clock.now, gradient.rank, read, written, rate, applied))
+        self.job.updates.add(Update(self.job.env.now, gradient.rank, read, written, rate, applied))
         if self.job.window is not None and self.version > version:
             self.job.window.updated()
 
@@ -83,7 +83,7 @@ class ParameterServers:
     ):
         self._job, self._model, self._rule, self._nodes = job, model, model.rule, nodes
         shared = {} if queues is None else queues
-        self._queues = [shared.setdefault(key, Queue(job.clock)) for key in enumerate(nodes)]
+        self._queues = [shared.setdefault(key, Queue(job.env)) for key in enumerate(nodes)]
         self._buffers = job.buffer_nodes()
         self._shards = [
             [
@@ -103,7 +103,7 @@ class ParameterServers:
         """Push a bucket to its servers in parallel, to each its share; pull each share as soon as that is allowed."""
         rank, iteration, number = where
         gradient = self._model.gradient(rank, iteration)
-        now_s = self._job.clock.now
+        now_s = self._job.env.now
         parts = [(GradientPart(gradient, now_s), shard) for shard in self._shards[number]]
         yield from self._in_parallel([self._push(part, shard) for part, shard in parts])
         fire(pushed)
@@ -114,7 +114,7 @@ class ParameterServers:
         if len(requests) == 1:
             yield from requests[0]
         else:
-            yield from [self._job.clock.process(request) for request in requests]
+            yield from [self._job.env.process(request) for request in requests]
 
     def _push(self, part: GradientPart, shard: Shard) -> Process:
         """Send a part to its server, wait in the server's queue, and have the part served."""
@@ -163,7 +163,7 @@ class ParameterServers:
         """Send a share of the parameters to a worker, as soon as the update rule allows it."""
         rank, needed = part.gradient.rank, self._rule.needed_progress(part.gradient)
         if shard.progress < needed:
-            allowed = self._job.clock.event()
+            allowed = self._job.env.event()
             shard.waiting_pulls.append((needed, allowed))
             self._note_expected_cause(shard, where)
             yield allowed

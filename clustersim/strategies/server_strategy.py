@@ -71,7 +71,6 @@ class ServerStrategy(Strategy):
 
     def start(self, job: Job, on_progress: OnProgress = lambda share: None) -> simpy.Event:
         """Start all workers, or run the job in compiled kernels; return an event for the end of the measurement."""
-        job.use_network_clock()
         rule = self.update_rule(job.num_ranks)
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
@@ -79,8 +78,8 @@ class ServerStrategy(Strategy):
         if self._num_messages(job, rule) > MOST_PYTHON_MESSAGES and rule.has_kernels and job.can_use_kernels:
             return self._run_compiled(job, rule, job.window, on_progress)
         for rank in range(job.num_ranks):
-            job.clock.process(self.worker(job, parameter_servers, job.window, rank))
-        return job.on_simpy_clock(job.window.finished)
+            job.env.process(self.worker(job, parameter_servers, job.window, rank))
+        return job.window.finished
 
     def start_layout(self, jobs: Sequence[Job], on_progress: OnProgress = lambda share: None) -> simpy.Event:
         """Start the replicas of the model, each as one worker: its gradient consists of those of all its places.
@@ -97,7 +96,7 @@ class ServerStrategy(Strategy):
         for place, (job, parameter_servers) in enumerate(zip(jobs, servers_of_jobs, strict=True)):
             job.window = window
             for rank in range(job.num_ranks):
-                job.clock.process(self.worker(job, parameter_servers, window, rank, place * job.num_ranks))
+                job.env.process(self.worker(job, parameter_servers, window, rank, place * job.num_ranks))
         return window.finished
 
     def parameter_servers(
@@ -132,7 +131,7 @@ class ServerStrategy(Strategy):
             sender = BucketSender(job, exchanger, rank, iteration)
             yield from compute(job, rank, iteration, sender.send)
             yield from sender.drain()
-            job.times.end_s[rank, iteration] = job.clock.now
+            job.times.end_s[rank, iteration] = job.env.now
             window.ended(first_rank + rank, job.times.begin_s[rank, iteration])
 
 
@@ -161,4 +160,4 @@ def update_window(job: Job, rule: UpdateRule, num_pushing: int, on_progress: OnP
         )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
     ranks, counted = range(job.num_ranks * num_places), job.num_iterations
-    return Window(job.clock, job.updates, ranks, before, counted, on_progress, counts_gradients=rule.waits_for_updates)
+    return Window(job.env, job.updates, ranks, before, counted, on_progress, counts_gradients=rule.waits_for_updates)

@@ -1,4 +1,4 @@
-"""A job in compiled kernels has, to the bit, the times of the job as processes."""
+"""A job in compiled kernels has the times of the job as processes, to rounding."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ def run_both(monkeypatch: pytest.MonkeyPatch, strategy: str, num_ranks: int, **o
 
 
 def assert_same(one: Job, other: Job) -> None:
-    assert one.updates == other.updates
-    assert one.env.now == other.env.now
+    """Compare everything: orders and counts exactly, times to the rounding of SimPy's sums of delays."""
+    for name in ("worker", "version_read", "version_written", "learning_rate", "accepted"):
+        assert getattr(one.updates, name) == getattr(other.updates, name)
+    np.testing.assert_allclose(one.updates.time_s, other.updates.time_s, rtol=1e-12)
+    assert one.env.now == pytest.approx(other.env.now, rel=1e-12)
     for name in ("start_s", "end_s", "first_row", "last_row", "num_updates"):
-        assert getattr(one.window, name) == getattr(other.window, name)
+        assert getattr(one.window, name) == pytest.approx(getattr(other.window, name), rel=1e-12)
     for name in (column.name for column in fields(Timesheet)):
         here, there = (getattr(job.times, name)[:, : job.times.num_begun] for job in (one, other))
-        np.testing.assert_array_equal(here, there, err_msg=name)
-    np.testing.assert_array_equal(one.network.link_bytes, other.network.link_bytes)
+        np.testing.assert_allclose(here, there, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(one.network.link_bytes, other.network.link_bytes, rtol=1e-12)
     assert one.shortcuts == other.shortcuts
 
 

@@ -13,7 +13,6 @@ import simpy
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
 from clustersim.network.flow import INFINITE, moved_bytes, uncontended_s
-from clustersim.network.inner_clock import InnerClock
 from clustersim.network.numba_engine.kernel_state import KernelState
 from clustersim.network.numba_engine.tables import ADDING, EACH, IN_LATENCY, NONE
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs
@@ -40,9 +39,8 @@ _IN_FLIGHT = ("step", "message", "path", "num_bytes", "bytes_per_s", "stage")
 class NumbaEngine:
     """Simulates messages and collectives in compiled kernels."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool, inner: InnerClock, skips: bool):
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, skips: bool):
         """With `skips`, repeated steps of collectives are extrapolated (see `lockstep`)."""
-        self.inner = inner
         self.kernels = KernelState(topology, costs, adds, skips)
         self.notifications: list[tuple[simpy.Event, Any]] = []
         self.now_s = 0.0
@@ -83,32 +81,18 @@ class NumbaEngine:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        time_s, inner = self.kernels.next_s, self.inner
-        if inner.due or inner.times:
-            time_s = min(time_s, inner.next_s)
+        time_s = self.kernels.next_s
         return time_s if time_s > self.now_s else self.now_s
 
     def play(self, now_s: float, until_s: float) -> None:
         """Simulate what is due now, and on to the next notification, but not to `until_s`."""
-        kernels, inner = self.kernels, self.inner
-        inner_s = inner.next_s
-        if inner_s <= now_s:
-            self.now_s = now_s
-            inner.play(now_s)
-            if self.notifications:
-                return  # what has begun is due now
-            inner_s = inner.next_s
+        kernels = self.kernels
         if self._has_acted and self._looks:
             until_s = now_s  # the callbacks see the effect of an act before the next thing happens
-        reached = kernels.play(now_s, min(until_s, inner_s), one_share=bool(self._looks))
+        reached = kernels.play(now_s, until_s, one_share=bool(self._looks))
         self.now_s = kernels.now_s
         for group, rows in groupby(reached, _GROUP):
             self.listeners[group]([rank for _, rank in rows])
-        if inner.due or inner.times:
-            if not (reached or self.notifications) and inner.next_s <= kernels.next_s and inner.next_s < until_s:
-                self.now_s = max(self.now_s, inner.next_s)
-            if inner.next_s <= self.now_s:
-                inner.play(self.now_s)
         if kernels.has_shared or self._has_acted:
             self._has_acted = False
             for look in self._looks:

@@ -11,7 +11,6 @@ import simpy
 from clustersim.network.collective import Collective
 from clustersim.network.copy_queue import CopyQueue
 from clustersim.network.flow import INFINITE, Flow, Path
-from clustersim.network.inner_clock import InnerClock
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED, Costs, Paths
 from clustersim.network.progress import Counts, EngineRanks, FlowRate, LinkName, Stuck, latest
 from clustersim.network.python_engine.fair_share import SHARING
@@ -28,8 +27,8 @@ _MOST_INSTANTS = 1000  # in one call, after which the network may move to the ot
 class PythonEngine:
     """Simulates messages and collectives on Python objects."""
 
-    def __init__(self, topology: Topology, costs: Costs, adds: bool, sharing: str, inner: InnerClock):
-        self.loop = InstantLoop(SHARING[sharing](), inner)
+    def __init__(self, topology: Topology, costs: Costs, adds: bool, sharing: str):
+        self.loop = InstantLoop(SHARING[sharing]())
         self.paths = Paths(topology, costs)
         self.collectives: dict[Collective, EngineRanks] = {}
         self._plans = Plans(self.paths, costs.eager_bytes)

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import simpy
 
 from clustersim.network.flow import INFINITE, Flow, Link
-from clustersim.network.inner_clock import InnerClock
 from clustersim.network.progress import Counts, latest
 from clustersim.network.python_engine.event_queue import EventQueue, FlowEndings
 
@@ -38,17 +37,16 @@ class Sharing(Protocol):
 class InstantLoop:
     """Simulates one instant after another; what SimPy has to fire is collected in `notifications`.
 
-    Within an instant processes on the inner clock come first, then flows end, ranks go on, and messages reach their
-    links. That repeats until nothing more is due. Then the links are shared once.
+    Within an instant flows end first, then ranks go on, and messages reach their links. That repeats until nothing
+    more is due. Then the links are shared once.
     """
 
-    def __init__(self, sharing: Sharing, inner: InnerClock) -> None:
+    def __init__(self, sharing: Sharing) -> None:
         self.now_s = 0.0
         self.notifications: list[tuple[simpy.Event, Any]] = []
         self.arrivals: EventQueue[Flow] = EventQueue()
         self.after_share: list[Callable[[float], None]] = []
         self.pauses: EventQueue[tuple[Pausing, int]] = EventQueue()
-        self.inner = inner
         self._endings = FlowEndings()
         self._sharing = sharing
         self._started: list[Flow] = []
@@ -68,12 +66,9 @@ class InstantLoop:
 
     def next_s(self) -> float:
         """Return when the next thing happens, or infinity; never before now."""
-        inner = self.inner
-        if self._is_stale or self._started or inner.due:
+        if self._is_stale or self._started:
             return self.now_s
         time_s = self._endings.next_s()
-        if inner.times and inner.times[0][0] < time_s:
-            time_s = inner.times[0][0]
         for times in (self.pauses.times, self.arrivals.times):
             if times and times[0] < time_s:
                 time_s = times[0]
@@ -141,12 +136,10 @@ class InstantLoop:
         self._num_instants += 1
         self._is_stale = False
         latest_s = latest(now_s)
-        inner, endings, pauses, arrivals = self.inner, self._endings, self.pauses, self.arrivals
-        due, alarms, ends, resumes, starts = inner.due, inner.times, endings.times, pauses.times, arrivals.times
+        endings, pauses, arrivals = self._endings, self.pauses, self.arrivals
+        ends, resumes, starts = endings.times, pauses.times, arrivals.times
         while True:
-            if due or (alarms and alarms[0][0] <= now_s):
-                inner.play(now_s)
-            elif ends and ends[0] <= latest_s:
+            if ends and ends[0] <= latest_s:
                 for flow in endings.take(latest_s):
                     self._leave(flow, flow.num_bytes)
                     flow.sender.ended(flow)

@@ -1,4 +1,4 @@
-"""The inner clock in kernels: it simulates from instant to instant until a process on the clock is due."""
+"""The clock of processes in kernels: it simulates from instant to instant until a process is due."""
 
 from __future__ import annotations
 
