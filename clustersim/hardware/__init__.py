@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clustersim.hardware.schema import CpuFile, GpuFile, LinkFile, TransportFile
-from clustersim.hardware.sheet import Cpu, Gpu, Link, Sheet, Transport
+from clustersim.hardware.sheet import Cpu, Gpu, LinkSheet, Sheet, Transport
 from clustersim.hardware.sheet_catalogue import SheetCatalogue
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "TRANSPORTS",
     "Cpu",
     "Gpu",
-    "Link",
+    "LinkSheet",
     "Sheet",
     "SheetCatalogue",
     "Transport",
@@ -40,7 +40,7 @@ def load_gpu(name: str | Path) -> Gpu:
     return GPUS.load(name)
 
 
-def load_link(name: str | Path) -> Link:
+def load_link(name: str | Path) -> LinkSheet:
     """Return the link of this name or sheet file, one direction of it.
 
     >>> load_link("gemini-y").bytes_per_s < load_link("gemini-x").bytes_per_s
@@ -69,7 +69,7 @@ def load_transport(name: str | Path) -> Transport:
 
 _HERE = Path(__file__).resolve().parent
 
-LINKS: SheetCatalogue[Link] = SheetCatalogue("link", LinkFile, _HERE / "links")
+LINKS: SheetCatalogue[LinkSheet] = SheetCatalogue("link", LinkFile, _HERE / "links")
 GPUS: SheetCatalogue[Gpu] = SheetCatalogue("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
 CPUS: SheetCatalogue[Cpu] = SheetCatalogue("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
 TRANSPORTS: SheetCatalogue[Transport] = SheetCatalogue("transport", TransportFile, _HERE / "transports")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, ca
 from pydantic import Field, field_validator, model_validator
 
 from clustersim.errors import InputError
-from clustersim.hardware.sheet import Cpu, Gpu, Link, Sheet, Transport
+from clustersim.hardware.sheet import Cpu, Gpu, LinkSheet, Sheet, Transport
 from clustersim.spec import Spec
 from clustersim.units import Bandwidth, Duration, FlopRate, Size
 
@@ -115,10 +115,10 @@ class GpuFile(SheetFile[Gpu]):
         return self
 
 
-class LinkFile(SheetFile[Link]):
+class LinkFile(SheetFile[LinkSheet]):
     """A link, one direction of it."""
 
-    device_type = Link
+    device_type = LinkSheet
 
     bytes_per_s: Sourced[Rate]
     raw_bytes_per_s: Sourced[Rate]

@@ -51,7 +51,7 @@ class Gpu(Sheet):
 
 
 @dataclass(frozen=True)
-class Link(Sheet):
+class LinkSheet(Sheet):
     """A link, one direction. `bytes_per_s` is the rate of large messages; `raw_bytes_per_s` is the signalled rate."""
 
     bytes_per_s: float

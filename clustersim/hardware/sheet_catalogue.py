@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from clustersim.errors import InputError, Mistake, in_order
 from clustersim.hardware.schema import Device, SheetFile
 from clustersim.hardware.sheet import Sheet
-from clustersim.reading import Limits, Node, explain, place_of, read_map
+from clustersim.reading import Limits, TreeNode, explain, place_of, read_map
 from clustersim.registry import Registry
 
 _LIMITS = Limits(num_bytes=128 << 10, num_events=5_000, num_values=5_000)
@@ -74,7 +74,7 @@ class SheetCatalogue(Mapping[str, str], Generic[Device]):
         tree, device = _read(self.schema, path, stat.st_mtime_ns, stat.st_size)
         return self._resolve(path, tree, cast(Device, device))
 
-    def _resolve(self, path: Path, tree: Node, device: Device) -> Device:
+    def _resolve(self, path: Path, tree: TreeNode, device: Device) -> Device:
         """Check the sheets that this one refers to; a relative path is resolved from its own folder."""
         found: dict[str, str] = {}
         mistakes: list[Mistake] = []
@@ -105,7 +105,7 @@ def is_path(name: str | Path) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _read(schema: type[SheetFile[Any]], path: Path, mtime_ns: int, size: int) -> tuple[Node, Sheet]:
+def _read(schema: type[SheetFile[Any]], path: Path, mtime_ns: int, size: int) -> tuple[TreeNode, Sheet]:
     """Read a sheet; its time and size are arguments so that a changed file is read again."""
     tree, mistakes = read_map(path, "sheet", _LIMITS)
     if mistakes:

@@ -35,7 +35,7 @@ from clustersim.model.layer_schema import (
     default_inputs,
     shape_keys,
 )
-from clustersim.reading import Limits, Node, got_text, read_text, read_yaml
+from clustersim.reading import Limits, TreeNode, got_text, read_text, read_yaml
 from clustersim.units import parse
 
 GivenTimes = tuple[LayerTime | None, ...]
@@ -110,7 +110,7 @@ class _LayerEntry:
     name: str
     op: str
     quantities: Mapping[str, float | None]
-    name_node: Node
+    name_node: TreeNode
     key: str
     shape: Mapping[str, int]
     branch: str
@@ -121,7 +121,7 @@ class _LayerEntry:
         return otherwise if value is None else value
 
 
-def _layer_entry(reader: _Reader, node: Node, key: str) -> _LayerEntry:
+def _layer_entry(reader: _Reader, node: TreeNode, key: str) -> _LayerEntry:
     before = len(reader.mistakes)
     keys = reader.mapping(node, key, _LAYER_KEYS, required=("name",))
     name = reader.text(keys.get("name"), f"{key}.name")
@@ -138,7 +138,7 @@ def _layer_entry(reader: _Reader, node: Node, key: str) -> _LayerEntry:
     return _LayerEntry(name, op, quantities, keys.get("name", node), key, shape, branch, weights_of)
 
 
-def _check_layer(reader: _Reader, node: Node, key: str, quantities: Mapping[str, float | None]) -> None:
+def _check_layer(reader: _Reader, node: TreeNode, key: str, quantities: Mapping[str, float | None]) -> None:
     """Refuse a layer that gives one time of two, or neither times nor FLOP."""
     missing = [name for name in ("forward_s", "backward_s") if quantities[name] is None]
     if len(missing) == 1:
@@ -198,11 +198,11 @@ class _Reader:
         self.mistakes = mistakes
 
     def mistake(
-        self, node: Node, key: str | None, message: str, got: str | None = None, allowed: str | None = None
+        self, node: TreeNode, key: str | None, message: str, got: str | None = None, allowed: str | None = None
     ) -> None:
         self.mistakes.append(node.place.mistake(message, key or None, got, allowed))
 
-    def mapping(self, node: Node, key: str, known: Sequence[str], required: Iterable[str]) -> dict[str, Node]:
+    def mapping(self, node: TreeNode, key: str, known: Sequence[str], required: Iterable[str]) -> dict[str, TreeNode]:
         """Return the nodes of a map by key, without those that are null; report unknown and missing keys."""
         if not isinstance(node.value, dict):
             self.mistake(node, key, f"expected a map of {', '.join(known)}", allowed=", ".join(known))
@@ -218,7 +218,7 @@ class _Reader:
                 self.mistake(node, f"{key}.{name}" if key else name, "is missing", "nothing", name)
         return found
 
-    def sequence(self, node: Node | None, key: str) -> Sequence[Node]:
+    def sequence(self, node: TreeNode | None, key: str) -> Sequence[TreeNode]:
         """Return the nodes of a non-empty list."""
         if node is None:
             return ()
@@ -228,7 +228,7 @@ class _Reader:
         self.mistake(node, key, f"expected {allowed}", got_text(node.plain()), allowed)
         return ()
 
-    def text(self, node: Node | None, key: str) -> str:
+    def text(self, node: TreeNode | None, key: str) -> str:
         """Return a scalar as written; empty if not given."""
         if node is None:
             return ""
@@ -237,7 +237,7 @@ class _Reader:
         self.mistake(node, key, "expected a name", got_text(node.plain()), "a name")
         return ""
 
-    def operation(self, node: Node | None, key: str, is_estimated: bool) -> str:
+    def operation(self, node: TreeNode | None, key: str, is_estimated: bool) -> str:
         """Return a layer's operation; it must be a known one where a kernel's time is estimated from it."""
         op = self.text(node, key) or DEFAULT_OP
         if node is not None and is_estimated and op not in KNOWN_OPS:
@@ -245,7 +245,7 @@ class _Reader:
             self.mistake(node, key, message, op, ", ".join(sorted(KNOWN_OPS)))
         return op
 
-    def quantity(self, node: Node | None, key: str, quantity: str) -> float | None:
+    def quantity(self, node: TreeNode | None, key: str, quantity: str) -> float | None:
         """Return an SI number: written bare, or with a unit."""
         if node is None:
             return None
@@ -263,7 +263,7 @@ class _Reader:
             self.mistake(node, key, message, got=node.value, allowed=allowed)
         return value
 
-    def share(self, node: Node | None, key: str) -> float:
+    def share(self, node: TreeNode | None, key: str) -> float:
         """Return a number above 0 and at most 1; 1 if not given."""
         if node is None:
             return 1.0
@@ -277,7 +277,7 @@ class _Reader:
             self.mistake(node, key, f"expected {allowed} (got {text})", got=text, allowed=allowed)
         return value
 
-    def shape(self, node: Node | None, key: str, op: str) -> Mapping[str, int]:
+    def shape(self, node: TreeNode | None, key: str, op: str) -> Mapping[str, int]:
         """Return the sizes of a kernel, whole numbers: the required keys of its operation, and given optional ones."""
         if node is None:
             return {}
@@ -291,7 +291,7 @@ class _Reader:
             self.mistake(found["flash"], f"{key}.flash", message, got=str(sizes["flash"]), allowed=allowed)
         return sizes
 
-    def _size(self, node: Node, key: str) -> int:
+    def _size(self, node: TreeNode, key: str) -> int:
         least = 0 if key.endswith(("pad_h", "pad_w")) else 1
         text = node.value if isinstance(node.value, str) else ""
         if not (text.isascii() and text.isdecimal() and least <= int(text[:15]) <= LARGEST_SIZE):
@@ -300,7 +300,7 @@ class _Reader:
             return least
         return int(text)
 
-    def _with_unit(self, node: Node, key: str, quantity: str) -> float | None:
+    def _with_unit(self, node: TreeNode, key: str, quantity: str) -> float | None:
         try:
             return parse(node.value, quantity)
         except InputError as error:

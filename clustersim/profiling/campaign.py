@@ -20,7 +20,7 @@ NO_LAYOUT = "none"
 MAX_BATCH = 2**24
 
 
-class Point(NamedTuple):
+class CampaignPoint(NamedTuple):
     """One precision, layout and batch: a profile has it complete or not at all."""
 
     precision: str
@@ -51,11 +51,11 @@ class Campaign:
     checks: tuple[int, ...] = ()
     rounds: int = 1
 
-    def points(self) -> Iterator[Point]:
+    def points(self) -> Iterator[CampaignPoint]:
         """Yield the points in the order of measurement: small batches first."""
         for precision, layout in product(self.precisions, self.layouts):
             for batch in sorted({*self.batches, *self.checks}):
-                yield Point(precision, layout, batch)
+                yield CampaignPoint(precision, layout, batch)
 
 
 def parse_batches(text: str, option: str = "--batch") -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clustersim.profiling.net import Graph, Layer
+from clustersim.profiling.net import NetGraph, NetLayer
 from clustersim.profiling.precision import autocast
 
 _NUM_RANDOM = 2**16
@@ -67,10 +67,10 @@ def _random(dtype: torch.dtype) -> Tensor:
 
 
 @dataclass(frozen=True)
-class TracedLayer:
+class HookedLayer:
     """A layer with its inputs and output; `num_uses` layers read its output."""
 
-    layer: Layer
+    layer: NetLayer
     inputs: tuple[Signature, ...]
     output: Signature
     num_uses: int
@@ -97,20 +97,20 @@ class TracedLayer:
         return found
 
 
-def trace_layers(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> tuple[TracedLayer, ...]:
+def trace_layers(graph: NetGraph, batch: tuple[Tensor, Tensor], precision: str) -> tuple[HookedLayer, ...]:
     """Run a model forward once and return its layers, with the shapes, types and strides of their tensors."""
     inputs: dict[int, tuple[Signature, ...]] = {}
     outputs: dict[int, Signature] = {}
     with _hooks(graph, inputs, outputs), autocast(precision, batch[0].device):
         graph(*batch)
     return tuple(
-        TracedLayer(layer, inputs[index], outputs[index], graph.num_uses(index))
+        HookedLayer(layer, inputs[index], outputs[index], graph.num_uses(index))
         for index, layer in enumerate(graph.layers)
     )
 
 
 @contextmanager
-def _hooks(graph: Graph, inputs: dict[int, tuple[Signature, ...]], outputs: dict[int, Signature]) -> Iterator[None]:
+def _hooks(graph: NetGraph, inputs: dict[int, tuple[Signature, ...]], outputs: dict[int, Signature]) -> Iterator[None]:
     def before(index: int) -> Any:
         keep = graph.layers[index].op == "pooling" and next(graph.parameters()).device.type == "cpu"
         return lambda module, arguments: inputs.update({index: tuple(Signature.of(x, keep) for x in arguments)})

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from clustersim.profiling.layers import TracedLayer
+from clustersim.profiling.layers import HookedLayer
 from clustersim.profiling.phases import NeighbourTensors, Phases, phases_of
 from clustersim.profiling.timer import Call, Timer, Timing, num_copies
 
 
 def measure_layer(
-    traced: TracedLayer, precision: str, device: torch.device, timer: Timer, cache_bytes: int, warm: bool = True
+    traced: HookedLayer, precision: str, device: torch.device, timer: Timer, cache_bytes: int, warm: bool = True
 ) -> dict[str, Any]:
     """Return a profile's values of one layer's times.
 

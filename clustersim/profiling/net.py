@@ -32,7 +32,7 @@ class Value:
 
 
 @dataclass
-class Layer:
+class NetLayer:
     """One layer: its name and kind as in the catalogue, its module, and the layers whose outputs it reads.
 
     `fused` names further layers of the catalogue whose work is part of this one's kernel.
@@ -46,13 +46,13 @@ class Layer:
     last_uses: list[int] = field(default_factory=list)  # outputs without a reader after this layer
 
 
-class Graph(nn.Module):
+class NetGraph(nn.Module):
     """A model that runs its layers in order and ends in a loss.
 
     An output is released after its last reader, so that memory is that of the same model written by hand.
     """
 
-    def __init__(self, layers: Sequence[Layer], sample: Tensor, num_classes: int):
+    def __init__(self, layers: Sequence[NetLayer], sample: Tensor, num_classes: int):
         super().__init__()
         self.layers, self.sample, self.num_classes = tuple(layers), sample, num_classes
         self.members = nn.ModuleList(layer.module for layer in layers)
@@ -69,7 +69,7 @@ class Graph(nn.Module):
         """Return how many layers read the output of this one."""
         return sum(layer.sources.count(index) for layer in self.layers)
 
-    def materialise(self, device: torch.device, layout: str) -> Graph:
+    def materialise(self, device: torch.device, layout: str) -> NetGraph:
         """Return this model with random weights on a device, channels last in memory where the layout is `nhwc`."""
         self.to_empty(device=device)
         for module in self.modules():
@@ -105,7 +105,7 @@ class Graph(nn.Module):
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
 
-class Net:
+class TorchNet:
     """A model under construction; `graph()` returns it.
 
     >>> net = Net()
@@ -115,13 +115,13 @@ class Net:
     """
 
     def __init__(self) -> None:
-        self.layers: list[Layer] = []
+        self.layers: list[NetLayer] = []
         self.sample = torch.empty(0)
         self.num_classes = 0
 
-    def graph(self) -> Graph:
+    def graph(self) -> NetGraph:
         """Return the model, on the meta device."""
-        return Graph(self.layers, self.sample, self.num_classes)
+        return NetGraph(self.layers, self.sample, self.num_classes)
 
     def image(self, channels: int, height: int, width: int) -> Value:
         """Return the input of a model of images."""
@@ -234,9 +234,9 @@ class Net:
     def loss(self, name: str, x: Value, weight: float = 1.0) -> None:
         """End with a cross entropy; the losses of several heads are added with their weights."""
         self.num_classes = int(x.meta.shape[1 if x.meta.dim() == 4 else -1])
-        self.layers.append(Layer(name, "loss", modules.Loss(weight), (x.layer,)))
+        self.layers.append(NetLayer(name, "loss", modules.Loss(weight), (x.layer,)))
 
     def _add(self, name: str, op: str, module: nn.Module, *inputs: Value, fused: tuple[str, ...] = ()) -> Value:
         output = module.eval()(*(x.meta.clone() for x in inputs))
-        self.layers.append(Layer(name, op, module.train(), tuple(x.layer for x in inputs), fused))
+        self.layers.append(NetLayer(name, op, module.train(), tuple(x.layer for x in inputs), fused))
         return Value(len(self.layers) - 1, output.detach())

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clustersim.profiling.layers import TracedLayer
+from clustersim.profiling.layers import HookedLayer
 from clustersim.profiling.precision import autocast, operand_dtype
 from clustersim.profiling.timer import Call
 
@@ -48,11 +48,11 @@ class NeighbourTensors:
     gradient: Tensor
 
     @classmethod
-    def of(cls, traced: TracedLayer, device: torch.device) -> NeighbourTensors:
+    def of(cls, traced: HookedLayer, device: torch.device) -> NeighbourTensors:
         return cls(_inputs(traced, device), traced.output.tensor(device))
 
 
-def phases_of(traced: TracedLayer, precision: str, device: torch.device, written: NeighbourTensors) -> Phases:
+def phases_of(traced: HookedLayer, precision: str, device: torch.device, written: NeighbourTensors) -> Phases:
     """Return the phases of a layer, with weights and kept inputs that no other call touches.
 
     The tensors of `written` may be shared by many calls, so that they are in the cache while the rest comes from
@@ -82,7 +82,7 @@ def phases_of(traced: TracedLayer, precision: str, device: torch.device, written
     return Phases(forward, data, weights, both, _gradient_sum(traced, device, gradient), through_autograd.launch)
 
 
-def _inputs(traced: TracedLayer, device: torch.device) -> list[Tensor]:
+def _inputs(traced: HookedLayer, device: torch.device) -> list[Tensor]:
     return [x.tensor(device).requires_grad_(x.needs_gradient) for x in traced.inputs]
 
 
@@ -163,7 +163,7 @@ def _product(module: Any, inputs: list[Tensor], gradient: Tensor, precision: str
     return data, weights, None
 
 
-def _gradient_sum(traced: TracedLayer, device: torch.device, gradient: Tensor) -> Call | None:
+def _gradient_sum(traced: HookedLayer, device: torch.device, gradient: Tensor) -> Call | None:
     """Return the addition of gradients where several layers read the output."""
     if traced.num_uses < 2:
         return None

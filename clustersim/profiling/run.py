@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clustersim.profiling.campaign import NO_LAYOUT, Campaign, Point
+from clustersim.profiling.campaign import NO_LAYOUT, Campaign, CampaignPoint
 from clustersim.profiling.cuda_timer import CudaTimer
 from clustersim.profiling.device import Device, keep_memory, open_device, software
 from clustersim.profiling.document import TOOL_VERSION, assemble, file_stem, round_key, write_document
 from clustersim.profiling.errors import ProfilingError, is_out_of_memory
-from clustersim.profiling.layers import TracedLayer, trace_layers
+from clustersim.profiling.layers import HookedLayer, trace_layers
 from clustersim.profiling.ledger import Ledger
 from clustersim.profiling.measure import measure_layer
 from clustersim.profiling.models import build_model
-from clustersim.profiling.net import Graph
+from clustersim.profiling.net import NetGraph
 from clustersim.profiling.node import measure_input_copy, measure_node
 from clustersim.profiling.optimizers import measure_optimizers
 from clustersim.profiling.precision import autocast, use_precision
@@ -85,7 +85,7 @@ class _Run:
         self.path = folder / f"{stem}.json"
         self.ledger = Ledger(folder / f"{stem}.ledger.jsonl", self.identity)
         self.round = 1
-        self.graphs: dict[str, Graph] = {}  # the last layout's
+        self.graphs: dict[str, NetGraph] = {}  # the last layout's
         self.skipped: list[dict[str, Any]] = []
         self.full: set[tuple[str, str]] = set()  # precisions and layouts at which a batch did not fit
 
@@ -104,7 +104,7 @@ class _Run:
             self._skip_rest(points)
         return self._write()
 
-    def _points(self) -> list[Point]:
+    def _points(self) -> list[CampaignPoint]:
         has_images = build_model(self.campaign.model).has_images
         points = [point if has_images else point._replace(layout=NO_LAYOUT) for point in self.campaign.points()]
         return list(dict.fromkeys(points))
@@ -122,7 +122,7 @@ class _Run:
             message = f"the weights of {self.campaign.model} and an optimizer's state do not fit on this device"
             raise ProfilingError(message) from None
 
-    def _try(self, point: Point, share: float) -> None:
+    def _try(self, point: CampaignPoint, share: float) -> None:
         """Measure a point, unless it is complete or a smaller batch of it did not fit."""
         if self._is_known(point):
             return
@@ -139,7 +139,7 @@ class _Run:
             torch.cuda.empty_cache()
         self._write()
 
-    def _measure(self, point: Point, share: float) -> None:
+    def _measure(self, point: CampaignPoint, share: float) -> None:
         use_precision(point.precision, self.campaign.autotune)
         graph = self._graph(point.layout)
         batch = graph.batch(point.batch, self.device.torch, point.layout)
@@ -162,7 +162,7 @@ class _Run:
         kind = "whole only" if is_check else "whole"
         self.ledger.record(self._key(f"{point}: {kind}"), {"point": point._asdict(), "layers": layers, "whole": whole})
 
-    def _is_known(self, point: Point) -> bool:
+    def _is_known(self, point: CampaignPoint) -> bool:
         kinds = ("whole",) if point.batch in self.campaign.batches else ("whole", "whole only")
         return any(self._key(f"{point}: {kind}") in self.ledger for kind in kinds)
 
@@ -170,18 +170,18 @@ class _Run:
         """Return a measurement's key in this round."""
         return round_key(key, self.round)
 
-    def _layer(self, layer: TracedLayer, point: Point) -> dict[str, Any]:
+    def _layer(self, layer: HookedLayer, point: CampaignPoint) -> dict[str, Any]:
         times = measure_layer(
             layer, point.precision, self.device.torch, self.timer, self.device.cache_bytes, self.round == 1
         )
         return {"shape": layer.shape(), **times}
 
-    def _whole(self, graph: Graph, batch: tuple[Tensor, Tensor], point: Point) -> dict[str, Any]:
+    def _whole(self, graph: NetGraph, batch: tuple[Tensor, Tensor], point: CampaignPoint) -> dict[str, Any]:
         self._check_time()
         row = measure_whole(graph, batch, point.precision, self.device, self.campaign.kernel_s)
         return {**row, "input_copy": self.ledger[self._key(f"{point}: copy")], "date": time.strftime("%Y-%m-%d")}
 
-    def _graph(self, layout: str) -> Graph:
+    def _graph(self, layout: str) -> NetGraph:
         """Return the model with its weights, and without gradients."""
         if layout not in self.graphs:
             self.graphs.clear()
@@ -200,13 +200,13 @@ class _Run:
         if time.monotonic() > self.end:
             raise OutOfTime
 
-    def _skip(self, point: Point, reason: str) -> None:
+    def _skip(self, point: CampaignPoint, reason: str) -> None:
         row = {**point._asdict(), "reason": reason}
         if row not in self.skipped:
             self.skipped.append(row)
 
-    def _skip_rest(self, points: list[Point]) -> None:
-        known = [tuple(row[key] for key in Point._fields) for row in self.skipped]
+    def _skip_rest(self, points: list[CampaignPoint]) -> None:
+        known = [tuple(row[key] for key in CampaignPoint._fields) for row in self.skipped]
         for point in points:
             if not self._is_known(point) and tuple(point) not in known:
                 self._skip(point, "out of time")
@@ -218,7 +218,7 @@ class _Run:
         return self.path, document
 
 
-def _touch_memory(graph: Graph, batch: tuple[Tensor, Tensor], precision: str) -> None:
+def _touch_memory(graph: NetGraph, batch: tuple[Tensor, Tensor], precision: str) -> None:
     """Train once, so that the memory of layers was used before: a system supplies new pages slowly to a processor."""
     with autocast(precision, batch[0].device):
         loss = graph(*batch)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from clustersim.profiling.device import Device
-from clustersim.profiling.net import Graph
+from clustersim.profiling.net import NetGraph
 from clustersim.profiling.optimizers import DEFAULT, make_optimizer, make_scaler, one_step, state_bytes
 from clustersim.profiling.precision import autocast
 from clustersim.profiling.timer import interquartile_range
@@ -23,10 +23,10 @@ _HOST_WARM_UP, _HOST_MIN_ITERATIONS = 1, 3  # an iteration may take a minute, an
 _KERNELS_WORTH = 40  # whole iterations have the time budget of this many kernels
 
 
-class Iteration:
+class WholeIteration:
     """One training iteration of a model, part by part."""
 
-    def __init__(self, graph: Graph, batch: tuple[Tensor, Tensor], precision: str, device: Device):
+    def __init__(self, graph: NetGraph, batch: tuple[Tensor, Tensor], precision: str, device: Device):
         self.graph, self.batch, self.precision, self.device = graph, batch, precision, device
         self.optimizer = make_optimizer(list(graph.parameters()), *DEFAULT)
         self.scaler = make_scaler(precision, device.torch)
@@ -49,7 +49,7 @@ class Iteration:
 
 
 def measure_whole(
-    graph: Graph, batch: tuple[Tensor, Tensor], precision: str, device: Device, kernel_s: float
+    graph: NetGraph, batch: tuple[Tensor, Tensor], precision: str, device: Device, kernel_s: float
 ) -> dict[str, Any]:
     """Return a profile's values of whole iterations: medians, the spread of the iteration, memory, clocks.
 
@@ -57,7 +57,7 @@ def measure_whole(
     almost zero: only the time matters.
     """
     graph.train()
-    iteration = Iteration(graph, batch, precision, device)
+    iteration = WholeIteration(graph, batch, precision, device)
     clocks = device.clocks()
     for _ in range(_WARM_UP if device.is_cuda else _HOST_WARM_UP):
         iteration.run(lambda: None)
@@ -70,7 +70,7 @@ def measure_whole(
     return row | {"memory": _memory(iteration), "clocks": {"before": clocks, "after": device.clocks()}}
 
 
-def _host_durations(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
+def _host_durations(iteration: WholeIteration, budget_s: float) -> list[tuple[float, ...]]:
     durations: list[tuple[float, ...]] = []
     end = time.perf_counter() + budget_s
     while len(durations) < _HOST_MIN_ITERATIONS or (time.perf_counter() < end and len(durations) < _MAX_ITERATIONS):
@@ -78,13 +78,13 @@ def _host_durations(iteration: Iteration, budget_s: float) -> list[tuple[float, 
     return durations
 
 
-def _durations(iteration: Iteration) -> tuple[float, ...]:
+def _durations(iteration: WholeIteration) -> tuple[float, ...]:
     marks: list[float] = []
     iteration.run(lambda: marks.append(time.perf_counter()))
     return tuple(after - before for before, after in pairwise(marks))
 
 
-def _cuda_durations(iteration: Iteration, budget_s: float) -> list[tuple[float, ...]]:
+def _cuda_durations(iteration: WholeIteration, budget_s: float) -> list[tuple[float, ...]]:
     """Let the host run ahead as in training, and read the marks afterwards.
 
     An iteration ends where the next one starts, so that the device's waiting between them counts.
@@ -109,7 +109,7 @@ def _cuda_durations(iteration: Iteration, budget_s: float) -> list[tuple[float, 
     ]
 
 
-def _memory(iteration: Iteration) -> dict[str, int | None]:
+def _memory(iteration: WholeIteration) -> dict[str, int | None]:
     """Return bytes: tensors kept for backward, the optimizer's state, and the peak of allocated memory."""
     kept = _saved_bytes(iteration)
     found: dict[str, int | None] = {
@@ -130,7 +130,7 @@ def _memory(iteration: Iteration) -> dict[str, int | None]:
     return found
 
 
-def _saved_bytes(iteration: Iteration) -> int:
+def _saved_bytes(iteration: WholeIteration) -> int:
     """Return the bytes that autograd keeps after the forward pass, without parameters, shared memory counted once."""
     own = {parameter.untyped_storage().data_ptr() for parameter in iteration.graph.parameters()}
     kept: dict[int, int] = {}

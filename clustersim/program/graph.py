@@ -19,7 +19,7 @@ BUCKETS = "buckets"
 """The axis of the collectives that add up the gradients of replicas of a stage, one bucket after the other."""
 
 
-class Node(NamedTuple):
+class TaskNode(NamedTuple):
     """One node of a rank's graph. Nodes with the numbers in `data_deps` and `order_deps` must be done before it begins.
 
     A COMPUTE occupies the rank's GPU, or its host's thread if `on_host`, for `seconds`; it does `flop` and moves
@@ -54,12 +54,12 @@ class Task(NamedTuple):
     `root` is the place in the group of the source of a broadcast, or of the destination of a reduce.
     """
 
-    node: Node
+    node: TaskNode
     axis: str = ""
     root: int = 0
 
 
-def in_order(nodes: Sequence[Node]) -> list[Node]:
+def in_order(nodes: Sequence[TaskNode]) -> list[TaskNode]:
     """Return nodes in an order in which each follows those that it depends on, else in the given order.
 
     Raise InputError where dependencies form a cycle.
@@ -143,23 +143,23 @@ class _GraphBuilder:
             case Compute():
                 self._compute(op)
             case Send(key, stage, num_bytes):
-                self._append(Node(0, SEND, _name(key), num_bytes=num_bytes, peer=stage, tag=self._tags[key]))
+                self._append(TaskNode(0, SEND, _name(key), num_bytes=num_bytes, peer=stage, tag=self._tags[key]))
             case Receive(key, stage, num_bytes):
-                node = Node(0, RECEIVE, _name(key), num_bytes=num_bytes, peer=stage, tag=self._tags[key])
+                node = TaskNode(0, RECEIVE, _name(key), num_bytes=num_bytes, peer=stage, tag=self._tags[key])
                 self._after = (self._append(node),)
             case Call(key, what, axis, num_bytes) if what == SEND_RECV:
-                node = Node(0, SEND, _name(key), num_bytes=num_bytes, tag=self._tags[key])
+                node = TaskNode(0, SEND, _name(key), num_bytes=num_bytes, tag=self._tags[key])
                 ends = () if axis in self._alone else (node, node._replace(kind=RECEIVE))
                 self._begun[key] = tuple(self._append(end, axis) for end in ends)
             case Call(key, what, axis, num_bytes):
-                node = Node(0, COLLECTIVE, _name(key), num_bytes=num_bytes, op=what)
+                node = TaskNode(0, COLLECTIVE, _name(key), num_bytes=num_bytes, op=what)
                 self._begun[key] = self._collective(node, axis, op.root, self._begun[op.after] if op.after else ())
             case Wait(key):
                 self._after = tuple(dict.fromkeys((*self._after, *self._begun.pop(key))))
             case Ready(number):
                 bucket = self._buckets[number]
                 name, size = f"gradients {bucket.name}", bucket.num_bytes
-                node = Node(0, COLLECTIVE, name, num_bytes=size, op="all-reduce", algorithm=self._algorithm)
+                node = TaskNode(0, COLLECTIVE, name, num_bytes=size, op="all-reduce", algorithm=self._algorithm)
                 self._exchanged += self._collective(node, BUCKETS)
 
     def add_update(self, seconds: float) -> None:
@@ -171,10 +171,10 @@ class _GraphBuilder:
     def _compute(self, op: Compute) -> None:
         flop, moved_bytes = self._work(op)
         name = f"{op.phase} {op.name}, micro-batch {op.micro_batch}" if op.name != op.phase else op.name
-        node = Node(0, COMPUTE, name, seconds=op.seconds, flop=flop, moved_bytes=moved_bytes)
+        node = TaskNode(0, COMPUTE, name, seconds=op.seconds, flop=flop, moved_bytes=moved_bytes)
         self._after = (self._append(node),)
 
-    def _collective(self, node: Node, axis: str, root: int = 0, inputs: tuple[int, ...] = ()) -> tuple[int, ...]:
+    def _collective(self, node: TaskNode, axis: str, root: int = 0, inputs: tuple[int, ...] = ()) -> tuple[int, ...]:
         """Add a collective after the one before it along its axis, and after the nodes `inputs` that make its data.
 
         A rank that is alone along the axis needs no collective: it is done with its inputs.
@@ -185,7 +185,7 @@ class _GraphBuilder:
         self._previous[axis] = (self._append(node._replace(order_deps=previous), axis, root, inputs),)
         return self._previous[axis]
 
-    def _append(self, node: Node, axis: str = "", root: int = 0, inputs: tuple[int, ...] = ()) -> int:
+    def _append(self, node: TaskNode, axis: str = "", root: int = 0, inputs: tuple[int, ...] = ()) -> int:
         """Append a node; return its number, which counts from 1."""
         number, deps = len(self.tasks) + 1, tuple(dict.fromkeys((*self._after, *inputs)))
         self.tasks.append(Task(node._replace(number=number, data_deps=deps), axis, root))

@@ -8,17 +8,17 @@ from __future__ import annotations
 from clustersim.reading.explain import Problem, explain, got_text, place_of, raised
 from clustersim.reading.files import find_file, looks_like_path, named_by, read_map, read_text, with_files
 from clustersim.reading.shape import field_of, kinds_of, known_keys, known_kinds, models_at, takes_list
-from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Node, Path, Place, check_extent, dotted, from_python
+from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Path, Place, TreeNode, check_extent, dotted, from_python
 from clustersim.reading.yaml_reader import read_yaml
 
 __all__ = [
     "LIMITS",
     "MAX_DEPTH",
     "Limits",
-    "Node",
     "Path",
     "Place",
     "Problem",
+    "TreeNode",
     "check_extent",
     "dotted",
     "explain",

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.reading.shape import TAGS, field_of, known_keys, known_kinds, models_at
-from clustersim.reading.tree import Node, Path, Place, dotted
+from clustersim.reading.tree import Path, Place, TreeNode, dotted
 
 Loc = tuple[str | int, ...]
 
@@ -84,7 +84,7 @@ class _Wanted:
     what: str
 
 
-def explain(error: ValidationError, root: Node, model: Any, what: str = "kind") -> list[Problem]:
+def explain(error: ValidationError, root: TreeNode, model: Any, what: str = "kind") -> list[Problem]:
     """Return every mistake of a validation, each with its place in the tree.
 
     `model` is the model of the tree, or a union of models with different `kind`; `what` names in messages what
@@ -115,7 +115,7 @@ def got_text(value: Any) -> str:
     return f"'{text}'" if isinstance(value, str) else text
 
 
-def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
+def _locate(root: TreeNode, error: Mapping[str, Any]) -> _Located:
     """Follow a pydantic `loc` through the tree; a part that is not a key there names a branch of a union."""
     node, fresh = root, True
     path: Path = ()
@@ -138,12 +138,12 @@ def _locate(root: Node, error: Mapping[str, Any]) -> _Located:
     return _Located(path, tuple(branches), error)
 
 
-def _tags(node: Node) -> list[object]:
+def _tags(node: TreeNode) -> list[object]:
     """Return the values in this map that select the branch of a discriminated union."""
     return [node.children[key].value for key in TAGS if key in node.children]
 
 
-def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:
+def _condensed(located: list[_Located], root: TreeNode) -> Iterable[list[_Located]]:
     """Yield groups of errors that are one mistake: a union reports every branch, and the user means one of them."""
     groups: dict[Path | int, list[_Located]] = {}
     for number, each in enumerate(located):
@@ -163,7 +163,7 @@ def _condensed(located: list[_Located], root: Node) -> Iterable[list[_Located]]:
             yield [each for branch in branches.values() for each in branch if each.path == start]
 
 
-def _problems(same: list[_Located], root: Node, wanted: _Wanted) -> Iterable[Problem]:
+def _problems(same: list[_Located], root: TreeNode, wanted: _Wanted) -> Iterable[Problem]:
     if len(same) > 1 and all(each.is_mismatch for each in same):
         expected = " or ".join(dict.fromkeys(_expected(each.error) for each in same))
         yield _unexpected(same[0].path, root, expected)
@@ -172,7 +172,7 @@ def _problems(same: list[_Located], root: Node, wanted: _Wanted) -> Iterable[Pro
         yield from _explained(each, root, wanted)
 
 
-def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]:
+def _explained(each: _Located, root: TreeNode, wanted: _Wanted) -> Iterable[Problem]:
     kind, path = each.error["type"], each.path
     cause = each.error.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
@@ -193,7 +193,7 @@ def _explained(each: _Located, root: Node, wanted: _Wanted) -> Iterable[Problem]
         yield Problem(path, place_of(path, root).mistake(message, dotted(path) or None, _got(path, root)))
 
 
-def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
+def raised(mistake: Mistake, path: Path, root: TreeNode) -> Problem:
     """Return a mistake that a validator raised, placed at its own key below `path` if that exists."""
     key = mistake.named_by if mistake.line is not None else mistake.key if mistake.file is None else None
     keys = key.split(".") if key else []
@@ -203,7 +203,7 @@ def raised(mistake: Mistake, path: Path, root: Node) -> Problem:
     return Problem(full, placed if is_complete else replace(placed, got=_got(full, root)))
 
 
-def place_of(path: Path, root: Node) -> Place:
+def place_of(path: Path, root: TreeNode) -> Place:
     """Return the place of the value at a path, or of its nearest parent."""
     for length in range(len(path), -1, -1):
         node = root.at(path[:length])
@@ -218,33 +218,33 @@ def _expected(error: Mapping[str, Any]) -> str:
     return _EXPECTED[kind] if kind in _EXPECTED else _BOUNDS[kind](error.get("ctx", {}))
 
 
-def _got(path: Path, root: Node) -> str | None:
+def _got(path: Path, root: TreeNode) -> str | None:
     node = root.at(path)
     return got_text(node.plain()) if node is not None else None
 
 
-def _unexpected(path: Path, root: Node, expected: str) -> Problem:
+def _unexpected(path: Path, root: TreeNode, expected: str) -> Problem:
     got = _got(path, root)
     return Problem(
         path, place_of(path, root).mistake(f"expected {expected} (got {got})", dotted(path) or None, got, expected)
     )
 
 
-def _wrong_key(path: Path, root: Node, expected: str) -> Problem:
+def _wrong_key(path: Path, root: TreeNode, expected: str) -> Problem:
     node = root.at(path)
     place = node.key_place or node.place if node is not None else root.place
     got = str(path[-1])
     return Problem(path, place.mistake(f"expected {expected} (got '{got}')", dotted(path), got, expected))
 
 
-def _missing(path: Path, root: Node, wanted: _Wanted) -> Problem:
+def _missing(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:
     fields = [field_of(parent, str(path[-1])) for parent in models_at(wanted.model, root, path[:-1])]
     meaning = next((field.description for field in fields if field is not None and field.description), None)
     message = "this key is missing" + (f": {meaning}" if meaning else "")
     return Problem(path, place_of(path, root).mistake(message, dotted(path), "nothing", meaning))
 
 
-def _unknown_key(path: Path, root: Node, wanted: _Wanted) -> Problem:
+def _unknown_key(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:
     node = root.at(path)
     place = node.key_place or node.place if node is not None else root.place
     key = str(path[-1])
@@ -256,7 +256,7 @@ def _unknown_key(path: Path, root: Node, wanted: _Wanted) -> Problem:
     return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], near[0]) if near else None)
 
 
-def _unknown_kind(path: Path, root: Node, wanted: _Wanted) -> Problem:
+def _unknown_kind(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:
     parent = path[:-1]
     known = known_kinds(models_at(wanted.model, root, parent))
     what = str(next((part for part in reversed(parent) if isinstance(part, str)), wanted.what)).removesuffix("s")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clustersim.data import shipped_files
 from clustersim.errors import InputError, Mistake
-from clustersim.reading.tree import LIMITS, Limits, Node, Place
+from clustersim.reading.tree import LIMITS, Limits, Place, TreeNode
 from clustersim.reading.yaml_reader import read_yaml
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -94,7 +94,7 @@ def _decoded(data: bytes, place: Place) -> str:
     return text
 
 
-def read_map(path: Path, what: str, limits: Limits = LIMITS) -> tuple[Node, list[Mistake]]:
+def read_map(path: Path, what: str, limits: Limits = LIMITS) -> tuple[TreeNode, list[Mistake]]:
     """Return the tree of a YAML file whose top level is a map, and the mistakes that do not stop reading."""
     root, mistakes = read_yaml(read_text(path, limits.num_bytes), str(path), limits=limits)
     if root.value is None:
@@ -108,7 +108,7 @@ def read_map(path: Path, what: str, limits: Limits = LIMITS) -> tuple[Node, list
 
 
 @contextmanager
-def named_by(node: Node, key: str) -> Iterator[None]:
+def named_by(node: TreeNode, key: str) -> Iterator[None]:
     """Place mistakes without a line of their own at the value that names their file."""
     try:
         yield
@@ -120,7 +120,7 @@ _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
 _WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
 
-def with_files(node: Node, key: str = "") -> Node:
+def with_files(node: TreeNode, key: str = "") -> TreeNode:
     """Return the tree with every path relative to its file made relative to the working directory."""
     if isinstance(node.value, dict):
         return node.with_value({name: with_files(child, name) for name, child in node.value.items()})

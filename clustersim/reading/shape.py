@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from clustersim.reading.tree import Node, Path
+from clustersim.reading.tree import Path, TreeNode
 
 TAGS = ("kind", "template")
 """Keys that select the model of a map."""
 
 
-def models_at(model: Any, root: Node, path: Path) -> list[type[BaseModel]]:
+def models_at(model: Any, root: TreeNode, path: Path) -> list[type[BaseModel]]:
     """Return the possible models of the map at this path, narrowed by its `kind` if it has one.
 
     `model` is the model of the whole tree, or a union of models.
@@ -22,7 +22,7 @@ def models_at(model: Any, root: Node, path: Path) -> list[type[BaseModel]]:
     return [kind for kind in _narrowed(_kinds_at(model, root, path), root.at(path)) if _is_model(kind)]
 
 
-def takes_list(model: Any, root: Node, path: Path) -> bool:
+def takes_list(model: Any, root: TreeNode, path: Path) -> bool:
     """Return whether a list is allowed at this path, whatever its elements; true if the path is unknown."""
     kinds = _kinds_at(model, root, path)
     return not kinds or any(
@@ -58,9 +58,9 @@ def field_of(model: type[BaseModel], key: str) -> FieldInfo | None:
     return None
 
 
-def _kinds_at(model: Any, root: Node, path: Path) -> list[Any]:
+def _kinds_at(model: Any, root: TreeNode, path: Path) -> list[Any]:
     kinds: list[Any] = _flat(model)
-    node: Node | None = root
+    node: TreeNode | None = root
     for key in path:
         kinds = [found for kind in _narrowed(kinds, node) for found in _step(kind, key)]
         node = node.child(key) if node is not None else None
@@ -89,7 +89,7 @@ def _flat(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _narrowed(kinds: list[Any], node: Node | None) -> list[Any]:
+def _narrowed(kinds: list[Any], node: TreeNode | None) -> list[Any]:
     """Return the models with a map's `kind` or `template`; all models if it has none."""
     for tag in TAGS:
         given = node.children.get(tag) if node is not None else None

@@ -66,7 +66,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     """A scalar, a map or a list, and its place. `key_place` is the place of its key in a map."""
 
     value: Any  # a scalar, dict[str, Node] or list[Node]
@@ -74,38 +74,38 @@ class Node:
     key_place: Place | None = None
 
     @property
-    def children(self) -> dict[str, Node]:
+    def children(self) -> dict[str, TreeNode]:
         """The nodes of a map by key; empty for anything else."""
         return self.value if isinstance(self.value, dict) else {}
 
-    def items(self) -> Iterator[tuple[str | int, Node]]:
+    def items(self) -> Iterator[tuple[str | int, TreeNode]]:
         """Yield the keys of a map or the numbers of a list, each with its node."""
         if isinstance(self.value, dict):
             yield from self.value.items()
         elif isinstance(self.value, list):
             yield from enumerate(self.value)
 
-    def child(self, key: str | int) -> Node | None:
+    def child(self, key: str | int) -> TreeNode | None:
         """Return the node of a key or a number, None if there is none."""
         if isinstance(self.value, dict):
             return self.value.get(key)
         if isinstance(self.value, list) and isinstance(key, int) and 0 <= key < len(self.value):
-            found: Node = self.value[key]
+            found: TreeNode = self.value[key]
             return found
         return None
 
-    def at(self, path: Path) -> Node | None:
+    def at(self, path: Path) -> TreeNode | None:
         """Return the node at a path, None if there is none."""
-        node: Node | None = self
+        node: TreeNode | None = self
         for key in path:
             node = node.child(key) if node is not None else None
         return node
 
-    def with_value(self, value: Any) -> Node:
+    def with_value(self, value: Any) -> TreeNode:
         """Return this node with another value, at the same place."""
         return replace(self, value=value)
 
-    def put(self, path: Path, node: Node) -> Node:
+    def put(self, path: Path, node: TreeNode) -> TreeNode:
         """Return this tree with another node at a path whose parents exist."""
         if not path:
             return replace(node, key_place=self.key_place or node.key_place)
@@ -133,7 +133,7 @@ def dotted(path: Path) -> str:
     return ".".join(str(key) for key in path)
 
 
-def check_extent(root: Node, num_values: int = LIMITS.num_values) -> None:
+def check_extent(root: TreeNode, num_values: int = LIMITS.num_values) -> None:
     """Refuse a tree that is too deep or too large; the values of an alias count each time."""
     visits, waiting = 0, [(root, 0)]
     while waiting:
@@ -147,15 +147,15 @@ def check_extent(root: Node, num_values: int = LIMITS.num_values) -> None:
         waiting.extend((child, depth + 1) for _, child in node.items())
 
 
-def from_python(value: Any, key: str | None = None, depth: int = 0) -> Node:
+def from_python(value: Any, key: str | None = None, depth: int = 0) -> TreeNode:
     """Return the tree of a Python mapping, sequence or scalar; its values have no place."""
     if depth > MAX_DEPTH:
         raise InputError(Mistake(f"nested more than {MAX_DEPTH} levels deep; use fewer levels", key))
     if isinstance(value, Mapping):
-        return Node({str(name): from_python(child, str(name), depth + 1) for name, child in value.items()}, Place())
+        return TreeNode({str(name): from_python(child, str(name), depth + 1) for name, child in value.items()}, Place())
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return Node([from_python(child, key, depth + 1) for child in value], Place())
-    return Node(_scalar(value, key), Place())
+        return TreeNode([from_python(child, key, depth + 1) for child in value], Place())
+    return TreeNode(_scalar(value, key), Place())
 
 
 def _scalar(value: Any, key: str | None) -> Any:

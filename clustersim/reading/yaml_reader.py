@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from clustersim.errors import InputError, Mistake
-from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Node, Place, check_extent
+from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Place, TreeNode, check_extent
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq")
@@ -45,7 +45,7 @@ _ESCAPE = re.compile(r"\\U([0-9A-Fa-f]{8})")
 
 def read_yaml(
     text: str, file: str | None, positions: bool = True, limits: Limits = LIMITS, typed: bool = True
-) -> tuple[Node, list[Mistake]]:
+) -> tuple[TreeNode, list[Mistake]]:
     """Return the tree of one YAML document and the mistakes that do not stop reading.
 
     Broken syntax raises an `InputError` with its line; the tree of an empty document is a null. Without `typed`,
@@ -61,7 +61,7 @@ _MOST_KEPT = 1 << 16
 
 def _read(
     text: str, file: str | None, positions: bool, limits: Limits, typed: bool
-) -> tuple[Node, tuple[Mistake, ...]]:
+) -> tuple[TreeNode, tuple[Mistake, ...]]:
     reader = _Reader(text, file, positions, limits.num_events, typed)
     node = reader.document()
     check_extent(node, limits.num_values)
@@ -84,7 +84,7 @@ class _Reader:
         self.positions = positions
         self.lines = _LINE_BREAK.split(text)
         self.mistakes: list[Mistake] = []
-        self.anchors: dict[str, Node] = {}
+        self.anchors: dict[str, TreeNode] = {}
         self.yaml = YAML(typ="safe", pure=True)
         self.events = self._events(text)
 
@@ -128,9 +128,9 @@ class _Reader:
         words = next((words for sign, words in _PLAIN_WORDS if sign in problem), f"this is not YAML: {problem}")
         return self.place(mark).mistake(words)
 
-    def document(self) -> Node:
+    def document(self) -> TreeNode:
         """Return the only document of the stream."""
-        root: Node | None = None
+        root: TreeNode | None = None
         for event in self.events:
             name = type(event).__name__
             if name in ("StreamStartEvent", "StreamEndEvent", "DocumentStartEvent", "DocumentEndEvent"):
@@ -140,9 +140,9 @@ class _Reader:
                     self.place(event.start_mark).mistake("a second document; a file has one, so remove the '---'")
                 )
             root = self.node(event, 0)
-        return root or Node(None, Place(self.file))
+        return root or TreeNode(None, Place(self.file))
 
-    def node(self, event: Any, depth: int) -> Node:
+    def node(self, event: Any, depth: int) -> TreeNode:
         """Return the value that starts with an event; refuse too deep nesting and unknown aliases."""
         place = self.place(event.start_mark)
         name = type(event).__name__
@@ -172,17 +172,17 @@ class _Reader:
             self.anchors[event.anchor] = made
         return made
 
-    def sequence(self, place: Place, depth: int) -> Node:
+    def sequence(self, place: Place, depth: int) -> TreeNode:
         """Return the list after its start event."""
         elements = []
         while type(event := next(self.events)).__name__ != "SequenceEndEvent":
             elements.append(self.node(event, depth + 1))
-        return Node(elements, place)
+        return TreeNode(elements, place)
 
-    def mapping(self, place: Place, depth: int) -> Node:
+    def mapping(self, place: Place, depth: int) -> TreeNode:
         """Return the map after its start event; note keys that are given twice."""
-        children: dict[str, Node] = {}
-        merged: list[Node] = []
+        children: dict[str, TreeNode] = {}
+        merged: list[TreeNode] = []
         while type(event := next(self.events)).__name__ != "MappingEndEvent":
             key_place = self.place(event.start_mark)
             if type(event).__name__ != "ScalarEvent":
@@ -197,9 +197,9 @@ class _Reader:
                 self.mistakes.append(key_place.mistake(f"the key is given twice{where}; keep one", key=key, got=key))
             else:
                 children[key] = child
-        return Node(self.with_merged(children, merged), place)
+        return TreeNode(self.with_merged(children, merged), place)
 
-    def with_merged(self, children: dict[str, Node], merged: list[Node]) -> dict[str, Node]:
+    def with_merged(self, children: dict[str, TreeNode], merged: list[TreeNode]) -> dict[str, TreeNode]:
         """Add the keys of `<<: *anchor`; a map's own keys win, then those of earlier maps."""
         for source in merged:
             if not isinstance(source.value, dict):
@@ -208,18 +208,18 @@ class _Reader:
                 children.setdefault(key, child)
         return children
 
-    def scalar(self, event: Any, place: Place) -> Node:
+    def scalar(self, event: Any, place: Place) -> TreeNode:
         """Return a scalar with its type, or as text; note an invalid number."""
         text: str = event.value
         tag = str(event.tag) if event.tag is not None else self.resolve(event)
         if not self.typed:
-            return Node(None if tag == f"{_TAG}null" else text, place)
+            return TreeNode(None if tag == f"{_TAG}null" else text, place)
         try:
-            return Node(_value(text, tag.removeprefix(_TAG)), place)
+            return TreeNode(_value(text, tag.removeprefix(_TAG)), place)
         except (ValueError, OverflowError) as error:
             shown = text if len(text) <= 60 else f"{text[:57]}..."
             self.mistakes.append(place.mistake(f"{error} (got {shown})", got=shown))
-            return Node(text, place)
+            return TreeNode(text, place)
 
     def resolve(self, event: Any) -> str:
         from ruamel.yaml.nodes import ScalarNode

@@ -30,7 +30,7 @@ _NUM_HUES = 6
 
 
 @dataclass(frozen=True)
-class Cable:
+class DrawnCable:
     """All links of one kind between two nodes, both directions; rate and latency are those from `a` to `b`."""
 
     a: str
@@ -46,7 +46,7 @@ class ClusterDrawing:
     """The figure in numbers: the cables, the position of each node, the box of each host."""
 
     title: str
-    cables: tuple[Cable, ...]
+    cables: tuple[DrawnCable, ...]
     places: dict[str, Place]
     boxes: dict[str, Box]
     note: str
@@ -84,7 +84,7 @@ def _far_pair(topology: Topology) -> np.ndarray:
     return nodes
 
 
-def _cables(topology: Topology, nodes: np.ndarray) -> tuple[Cable, ...]:
+def _cables(topology: Topology, nodes: np.ndarray) -> tuple[DrawnCable, ...]:
     links = topology.links
     chosen = np.flatnonzero(np.isin(links.src, nodes) & np.isin(links.dst, nodes) & (links.src != links.dst))
     groups: dict[tuple[int, int, str], list[int]] = {}
@@ -92,7 +92,7 @@ def _cables(topology: Topology, nodes: np.ndarray) -> tuple[Cable, ...]:
         ends = sorted((int(links.src[link]), int(links.dst[link])))
         groups.setdefault((ends[0], ends[1], links.kind[link]), []).append(link)
     return tuple(
-        Cable(
+        DrawnCable(
             str(topology.node_names[a]),
             str(topology.node_names[b]),
             kind,
@@ -162,7 +162,7 @@ def _handles(data: ClusterDrawing) -> Json:
     }
 
 
-def _hover(cable: Cable) -> str:
+def _hover(cable: DrawnCable) -> str:
     links = "both directions" if cable.num_links == 2 else plural(cable.num_links, "link")
     ends, kind = plot_text(f"{cable.a} – {cable.b}"), plot_text(cable.kind)
     return f"{ends}<br>{kind}, {links}<br>{format_rate(cable.bytes_per_s)}, {format_duration(cable.latency_s)}"
@@ -218,7 +218,7 @@ def _host_name(host: str, box: Box) -> Json:
     }
 
 
-def _path(data: ClusterDrawing, cable: Cable) -> list[Place]:
+def _path(data: ClusterDrawing, cable: DrawnCable) -> list[Place]:
     """Return the points of a line: straight, or an arc over the nodes between two ends in the same row of a host."""
     (x0, y0), (x1, y1) = data.places[cable.a], data.places[cable.b]
     host = host_of(cable.a)

@@ -13,7 +13,7 @@ from typing import Any
 from clustersim.errors import InputError
 from clustersim.reading.explain import Problem, got_text
 from clustersim.reading.shape import takes_list
-from clustersim.reading.tree import Node, Path, dotted
+from clustersim.reading.tree import Path, TreeNode, dotted
 from clustersim.scenario.point import Point
 
 MAX_POINTS = 10_000
@@ -27,20 +27,20 @@ class Setting:
     """One value on every axis: the labels, the tree with these values, and the result of its validation."""
 
     axes: dict[str, Any]
-    root: Node
+    root: TreeNode
     point: Point | None
     problems: list[Problem]
 
 
-Validate = Callable[[Node], tuple[Point | None, list[Problem]]]
+Validate = Callable[[TreeNode], tuple[Point | None, list[Problem]]]
 
 
-def settings(root: Node, validate: Validate) -> Iterator[Setting]:
+def settings(root: TreeNode, validate: Validate) -> Iterator[Setting]:
     """Yield every setting; the first axis in the file changes slowest."""
     yield from _settings(root, {}, 1, validate)
 
 
-def _settings(root: Node, axes: dict[str, Any], num_points: int, validate: Validate) -> Iterator[Setting]:
+def _settings(root: TreeNode, axes: dict[str, Any], num_points: int, validate: Validate) -> Iterator[Setting]:
     """Yield the settings of the next axis; the earlier axes multiply to `num_points` points."""
     point, problems = validate(root)
     path = next(_axes(root, problems, validate), None) if problems else None
@@ -53,7 +53,7 @@ def _settings(root: Node, axes: dict[str, Any], num_points: int, validate: Valid
         yield from _settings(root.put(path, element), chosen, num_points * len(elements), validate)
 
 
-def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[Path]:
+def _axes(root: TreeNode, problems: list[Problem], validate: Validate) -> Iterator[Path]:
     """Yield the paths of lists that are axes, outer ones first, in file order."""
     for path, node in _lists(root, ()):
         if path[-1] in _TAGS and _within(problems, path[:-1]):
@@ -64,7 +64,7 @@ def _axes(root: Node, problems: list[Problem], validate: Validate) -> Iterator[P
             yield path
 
 
-def _is_axis(root: Node, path: Path, elements: Sequence[Node], here: list[Problem], validate: Validate) -> bool:
+def _is_axis(root: TreeNode, path: Path, elements: Sequence[TreeNode], here: list[Problem], validate: Validate) -> bool:
     """Return whether a list that is not valid as a value is meant as an axis.
 
     It is if one of its elements is valid in its place. If none is, the list is wrong either way: it is an axis
@@ -78,7 +78,7 @@ def _is_axis(root: Node, path: Path, elements: Sequence[Node], here: list[Proble
     return any(problem.path == path for problem in here) or sum(map(len, alone)) <= len(here)
 
 
-def _lists(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+def _lists(node: TreeNode, path: Path) -> Iterator[tuple[Path, TreeNode]]:
     for key, child in node.items():
         if isinstance(child.value, list):
             yield (*path, key), child
@@ -89,9 +89,9 @@ def _within(problems: list[Problem], path: Path) -> list[Problem]:
     return [problem for problem in problems if problem.path[: len(path)] == path]
 
 
-def _elements(root: Node, path: Path, at_most: int) -> Sequence[Node]:
+def _elements(root: TreeNode, path: Path, at_most: int) -> Sequence[TreeNode]:
     node = root.at(path) or root
-    elements: list[Node] = node.value
+    elements: list[TreeNode] = node.value
     if not elements:
         raise InputError(
             node.place.mistake("the list is empty; give at least one value", dotted(path), "an empty list")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.files import find_file, named_by, read_map
-from clustersim.reading.tree import Node
+from clustersim.reading.tree import TreeNode
 from clustersim.scenario.merge import merge
 
 MAX_FILES = 50
@@ -20,21 +20,21 @@ class _Reading:
     mistakes: list[Mistake] = field(default_factory=list)
     num_files: int = 0
 
-    def tree(self, path: Path, open_files: tuple[Path, ...]) -> Node:
+    def tree(self, path: Path, open_files: tuple[Path, ...]) -> TreeNode:
         self.num_files += 1
         root, mistakes = read_map(path, "scenario")
         self.mistakes += mistakes
         extends = root.children.get("extends")
         if extends is None:
             return root
-        base: Node | None = None
+        base: TreeNode | None = None
         for element in extends.value if isinstance(extends.value, list) else [extends]:
             part = self.extended(element, path, (*open_files, path.resolve()))
             base = part if base is None else merge(base, part)
         own = root.with_value({key: child for key, child in root.children.items() if key != "extends"})
         return own if base is None else merge(base, own)
 
-    def extended(self, element: Node, path: Path, open_files: tuple[Path, ...]) -> Node:
+    def extended(self, element: TreeNode, path: Path, open_files: tuple[Path, ...]) -> TreeNode:
         if not isinstance(element.value, str):
             got = str(element.plain())[:60]
             message = f"expected the name or the file of a scenario (got {got})"
@@ -51,7 +51,7 @@ class _Reading:
             return self.tree(found, open_files)
 
 
-def read_scenario(path: Path) -> tuple[Node, list[Mistake]]:
+def read_scenario(path: Path) -> tuple[TreeNode, list[Mistake]]:
     """Return the tree of a scenario file, merged with all files that it extends, and mistakes that do not stop reading.
 
     `extends` is a file (relative to this one) or a shipped name, or a list of them where the later wins; the

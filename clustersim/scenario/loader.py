@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from clustersim.arguments import check_texts, check_type
 from clustersim.errors import InputError, Mistake, in_order
 from clustersim.model import load_workload
+from clustersim.reading import Path as KeyPath
 from clustersim.reading import (
-    Node,
     Problem,
+    TreeNode,
     check_extent,
     explain,
     find_file,
@@ -24,7 +25,6 @@ from clustersim.reading import (
     raised,
     with_files,
 )
-from clustersim.reading import Path as KeyPath
 from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.duplicates import merge_duplicates
@@ -77,13 +77,13 @@ def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
     return "scenario" if isinstance(source, Mapping) else Path(source).stem
 
 
-def _read(source: str | Path | Mapping[str, Any]) -> tuple[Node, list[Mistake]]:
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[TreeNode, list[Mistake]]:
     if isinstance(source, Mapping):
         return from_python(source), []
     return read_scenario(find_file(str(source), "scenarios", "scenario"))
 
 
-def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
+def _points(root: TreeNode) -> tuple[list[SweepPoint], list[Mistake]]:
     points: list[SweepPoint] = []
     found: list[tuple[dict[str, Any], list[Mistake]]] = []
     wrong_axis: Sequence[Mistake] = ()
@@ -100,13 +100,13 @@ def _points(root: Node) -> tuple[list[SweepPoint], list[Mistake]]:
     return points, [*merge_duplicates(found), *wrong_axis]
 
 
-def _validate(root: Node) -> tuple[Point | None, list[Problem]]:
+def _validate(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     """Return the point of a tree without axes, or all mistakes in it and in its jobs."""
     point, problems = _validated(root)
     return point, without_inherited(problems, root)
 
 
-def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
+def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     """Return the point of a tree without axes, or all mistakes in it.
 
     Validated strictly, as JSON: neither `true` nor '8' is a number. A wrong key is replaced by a valid stand-in and
@@ -141,7 +141,7 @@ def _validated(root: Node) -> tuple[Point | None, list[Problem]]:
     return None, problems
 
 
-def _model_problems(root: Node, replaced: set[str]) -> list[Problem]:
+def _model_problems(root: TreeNode, replaced: set[str]) -> list[Problem]:
     """Return what is wrong with the model, which can be checked whatever else is wrong."""
     node = root.child("model")
     if node is None or "model" in replaced or not isinstance(node.value, str):
@@ -158,14 +158,14 @@ def _is_about(path: KeyPath, replaced: set[str]) -> bool:
     return bool(path) and str(path[0]) in replaced
 
 
-def _stand_in(root: Node, keys: set[str]) -> Node:
+def _stand_in(root: TreeNode, keys: set[str]) -> TreeNode:
     """Return the tree with a valid stand-in for each of these keys, or without it where it is optional."""
     children = {key: node for key, node in root.value.items() if key not in keys}
     stand_ins = {key: _STAND_INS[key] for key in _STAND_INS if key in keys}
     return root.with_value({**children, **from_python(stand_ins).value})
 
 
-def _open_topology(root: Node) -> Node:
+def _open_topology(root: TreeNode) -> TreeNode:
     """Return the tree with the cluster itself in place of its name or file."""
     node = root.child("topology")
     if node is None or not isinstance(node.value, str):

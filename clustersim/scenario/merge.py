@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clustersim.reading.tree import Node
+from clustersim.reading.tree import TreeNode
 
 ALTERNATIVES = (
     frozenset({"per_gpu", "global"}),
@@ -14,7 +14,7 @@ ALTERNATIVES = (
 """Keys of which a map holds at most one: giving one replaces the other."""
 
 
-def merge(base: Node, over: Node) -> Node:
+def merge(base: TreeNode, over: TreeNode) -> TreeNode:
     """Merge the tree `over` into `base`: maps merge key by key, any other value is replaced.
 
     A map with another `kind` replaces the whole map, so that no option of the old kind remains. Of two
@@ -27,11 +27,11 @@ def merge(base: Node, over: Node) -> Node:
     return over.with_value({key: merged.pop(key, child) for key, child in kept.items()} | merged)
 
 
-def other_kind(base: Node, over: Node) -> bool:
+def other_kind(base: TreeNode, over: TreeNode) -> bool:
     """Return whether both maps have a `kind` and the two differ."""
     old, new = base.children.get("kind"), over.children.get("kind")
     return old is not None and new is not None and old.plain() != new.plain()
 
 
-def _displaced(key: str, over: Mapping[str, Node]) -> bool:
+def _displaced(key: str, over: Mapping[str, TreeNode]) -> bool:
     return any(key in group and any(other in over for other in group) for group in ALTERNATIVES)

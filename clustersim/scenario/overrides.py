@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from clustersim.errors import InputError, Mistake
-from clustersim.reading.tree import Node, Path, Place, dotted
+from clustersim.reading.tree import Path, Place, TreeNode, dotted
 from clustersim.reading.yaml_reader import read_yaml
 from clustersim.scenario.merge import ALTERNATIVES
 
@@ -13,8 +13,8 @@ _PLACE = Place("--set")
 
 
 def apply_overrides(
-    root: Node, overrides: Sequence[str], opened: Callable[[Node], Node] = lambda root: root
-) -> tuple[Node, list[Mistake]]:
+    root: TreeNode, overrides: Sequence[str], opened: Callable[[TreeNode], TreeNode] = lambda root: root
+) -> tuple[TreeNode, list[Mistake]]:
     """Return the tree with every `key=value` set, in order, and the mistakes in them.
 
     Missing maps on the path are created. A new `kind`, or one of two alternatives, drops the options of the
@@ -32,7 +32,7 @@ def apply_overrides(
     return root, mistakes
 
 
-def _parsed(text: str) -> tuple[Path, Node]:
+def _parsed(text: str) -> tuple[Path, TreeNode]:
     key, equals, value = text.partition("=")
     keys = key.strip().split(".")
     if not equals or not all(keys):
@@ -57,7 +57,7 @@ def _parsed(text: str) -> tuple[Path, Node]:
     return tuple(keys), node
 
 
-def _set(node: Node, path: Path, value: Node, above: Path) -> Node:
+def _set(node: TreeNode, path: Path, value: TreeNode, above: Path) -> TreeNode:
     if not path:
         return value
     key = path[0]
@@ -72,12 +72,12 @@ def _set(node: Node, path: Path, value: Node, above: Path) -> Node:
     if len(path) == 1:
         children = {name: child for name, child in children.items() if not _dropped(name, child, str(key), value, node)}
     old = children.get(str(key))
-    inside = old if old is not None and old.value is not None else Node({}, _PLACE)
+    inside = old if old is not None and old.value is not None else TreeNode({}, _PLACE)
     children[str(key)] = _set(inside, path[1:], value, (*above, key))
     return node.with_value(children)
 
 
-def _set_element(node: Node, path: Path, value: Node, above: Path) -> Node:
+def _set_element(node: TreeNode, path: Path, value: TreeNode, above: Path) -> TreeNode:
     key, elements = str(path[0]), list(node.value)
     if not key.isdecimal() or len(key) > 9 or int(key) >= len(elements):
         here = dotted(above)
@@ -88,7 +88,7 @@ def _set_element(node: Node, path: Path, value: Node, above: Path) -> Node:
     return node.with_value(elements)
 
 
-def _dropped(name: str, child: Node, key: str, value: Node, parent: Node) -> bool:
+def _dropped(name: str, child: TreeNode, key: str, value: TreeNode, parent: TreeNode) -> bool:
     if name == key or child.place.file == _PLACE.file:
         return False
     if key == "kind" and "kind" in parent.children:

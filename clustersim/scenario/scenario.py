@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from clustersim.errors import InputError
-from clustersim.reading import Node, raised
+from clustersim.reading import TreeNode, raised
 from clustersim.scenario.point import Point
 
 
@@ -29,7 +29,7 @@ class Scenario:
     raw: dict[str, Any]
     file: str | None
 
-    def __init__(self, name: str, root: Node, points: Sequence[SweepPoint]):
+    def __init__(self, name: str, root: TreeNode, points: Sequence[SweepPoint]):
         self.raw = root.plain()
         self.name = str(self.raw.get("name") or name)
         self.file = root.place.file

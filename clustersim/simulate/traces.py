@@ -18,7 +18,7 @@ from clustersim.errors import SimulationError
 from clustersim.hardware import load_transport
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Environment, Network
-from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, in_order
+from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, TaskNode, in_order
 from clustersim.simulate.build import build_network
 from clustersim.topology import Node as Place
 from clustersim.topology import Topology, load_topology, place
@@ -31,7 +31,7 @@ _Interval = tuple[float, float]
 
 
 def simulate_traces(
-    graphs: Sequence[Sequence[Node]],
+    graphs: Sequence[Sequence[TaskNode]],
     topology: str | Topology | Mapping[str, Any],
     transport: str = "ideal",
     exact: bool = False,
@@ -106,14 +106,14 @@ class _SharedState:
         """Return message `number` from one rank to another with a tag."""
         return self._messages.setdefault((src, dst, tag, number), _Message(self.env))
 
-    def collective(self, node: Node, number: int) -> _GroupCollective:
+    def collective(self, node: TaskNode, number: int) -> _GroupCollective:
         """Return collective `number` of a group and channel."""
         key = node.channel, node.group, number
         if key not in self._collectives:
             self._collectives[key] = _GroupCollective(self._begin(node), len(node.group))
         return self._collectives[key]
 
-    def _begin(self, node: Node) -> Collective:
+    def _begin(self, node: TaskNode) -> Collective:
         topology, gpus = self.network.topology, self.gpus[list(node.group)]
         _, schedule = schedule_collective(node.op, node.algorithm, topology, gpus, node.num_bytes, self.library.library)
         ends = topology.memory[gpus] if self.is_staged else topology.gpus[gpus]
@@ -135,16 +135,16 @@ class _SharedState:
 class _Rank:
     """One rank: its nodes that may begin, those that its GPU and its host thread compute, and its times."""
 
-    def __init__(self, shared: _SharedState, rank: int, graph: Sequence[Node]):
+    def __init__(self, shared: _SharedState, rank: int, graph: Sequence[TaskNode]):
         self.rank = rank
         self.num_left = len(graph)
         self._shared, self._env = shared, shared.env
         self._gpu = GpuDevice(shared.env, shared.network, int(shared.gpus[rank]))
         self._nodes = in_order(graph)
         self._number = _numbers(self._nodes)
-        self._followers: dict[int, list[Node]] = defaultdict(list)
+        self._followers: dict[int, list[TaskNode]] = defaultdict(list)
         self._num_open: dict[int, int] = {}
-        self._may_compute: dict[bool, list[tuple[int, Node]]] = {False: [], True: []}
+        self._may_compute: dict[bool, list[tuple[int, TaskNode]]] = {False: [], True: []}
         self._computes = {False: False, True: False}
         self._place = {node.number: place for place, node in enumerate(self._nodes)}
         self._busy: list[_Interval] = []
@@ -174,7 +174,7 @@ class _Rank:
         times = {"end_s": self._end_s, "compute_s": compute_s, "exposed_s": exposed_s, "waiting_s": waiting_s}
         return {"rank": self.rank, **times}
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: TaskNode) -> None:
         if node.kind == COMPUTE:
             heappush(self._may_compute[node.on_host], (self._place[node.number], node))
             if not self._computes[node.on_host]:
@@ -184,7 +184,7 @@ class _Rank:
             how = {SEND: self._send, RECEIVE: self._receive, COLLECTIVE: self._collective}.get(node.kind, self._nothing)
             self._env.process(how(node))
 
-    def _done(self, node: Node) -> None:
+    def _done(self, node: TaskNode) -> None:
         self._end_s = float(self._env.now)
         self.num_left -= 1
         self._shared.done()
@@ -203,11 +203,11 @@ class _Rank:
             self._done(node)
         self._computes[on_host] = False
 
-    def _nothing(self, node: Node) -> Process:
+    def _nothing(self, node: TaskNode) -> Process:
         yield self._env.timeout(0.0)
         self._done(node)
 
-    def _send(self, node: Node) -> Process:
+    def _send(self, node: TaskNode) -> Process:
         message = self._shared.message(self.rank, node.peer, node.tag, self._number[node.number])
         message.sent_s = start_s = float(self._env.now)
         network, peer = self._shared.network, int(self._shared.gpus[node.peer])
@@ -222,7 +222,7 @@ class _Rank:
         self._moved(start_s)
         self._done(node)
 
-    def _receive(self, node: Node) -> Process:
+    def _receive(self, node: TaskNode) -> Process:
         message = self._shared.message(node.peer, self.rank, node.tag, self._number[node.number])
         start_s = float(self._env.now)
         if message.arrived.processed:
@@ -232,7 +232,7 @@ class _Rank:
         self._moved(max(start_s, message.sent_s))
         self._done(node)
 
-    def _collective(self, node: Node) -> Process:
+    def _collective(self, node: TaskNode) -> Process:
         if len(node.group) == 1:
             yield from self._nothing(node)
             return
@@ -257,7 +257,7 @@ class _Rank:
         self._moving.append((start_s, float(self._env.now)))
 
 
-def _numbers(nodes: Sequence[Node]) -> dict[int, int]:
+def _numbers(nodes: Sequence[TaskNode]) -> dict[int, int]:
     """Return the number of each message among those with its peer and tag, and of each collective in its group."""
     seen: dict[Hashable, int] = defaultdict(int)
     numbers = {}

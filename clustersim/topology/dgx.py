@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.topology.host import SocketHost
 from clustersim.topology.host_plan import HostPlan
-from clustersim.topology.wire import CpuName, GpuName, LinkName, Wire, wire
+from clustersim.topology.wire import Cable, CpuName, GpuName, LinkName, wire
 from clustersim.units import Size
 
 _CUBE_MESH = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 4), (1, 5), (2, 6), (3, 7),
@@ -35,7 +35,7 @@ class NvlinkHost(SocketHost):
     def num_plx(self) -> int:
         return 2 * self.plx_per_socket
 
-    def _nvlink(self, gpu: Gpu) -> Wire:
+    def _nvlink(self, gpu: Gpu) -> Cable:
         name = self.nvlink or gpu.nvlink
         if name is None or gpu.num_nvlinks == 0:
             raise InputError(

@@ -11,7 +11,7 @@ from pydantic import Field
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import HostGroup, NetworkSpec
 from clustersim.topology.routes import Routes
-from clustersim.topology.wire import LinkName, Wire, wire
+from clustersim.topology.wire import Cable, LinkName, wire
 
 Number = TypeVar("Number", int, np.ndarray)
 
@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, np.ndarray)
 class DragonflyFabric(Fabric):
     """Group i reaches group j by its global link (j - i - 1) mod groups; links are spread evenly over its routers."""
 
-    def __init__(self, groups: int, routers: int, port_switch: np.ndarray, access: Wire, local: Wire, global_: Wire):
+    def __init__(self, groups: int, routers: int, port_switch: np.ndarray, access: Cable, local: Cable, global_: Cable):
         names = [f"router-{group}-{number}" for group in range(groups) for number in range(routers)]
         super().__init__(names, "router", port_switch, access)
         self._groups, self._routers = groups, routers

@@ -22,7 +22,7 @@ from clustersim.topology.host_plan import HostPlan, HostRange, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
 from clustersim.topology.shortest_path import ShortestPathRouter
 from clustersim.topology.topology import Links, Topology
-from clustersim.topology.wire import GpuName, LinkName, Wire, wire
+from clustersim.topology.wire import Cable, GpuName, LinkName, wire
 from clustersim.units import Duration
 
 
@@ -164,7 +164,7 @@ class Explicit(HostedSpec):
                 plans[node.name] = replace(plan, ports=ports)
         return plans
 
-    def _wire(self, cable: ExplicitLink) -> Wire:
+    def _wire(self, cable: ExplicitLink) -> Cable:
         link = cable.link or self.link
         assert link is not None  # see `_invalid_cables`
         return wire(link, "link", self.hop if cable.hop is None else cable.hop)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from clustersim.topology.routes import Routes
-from clustersim.topology.wire import Wire, WireColumns
+from clustersim.topology.wire import Cable, WireColumns
 
 
 class Fabric(ABC):
@@ -22,7 +22,7 @@ class Fabric(ABC):
 
     is_symmetric = False
 
-    def __init__(self, switch_names: list[str], switch_kind: str, port_switch: np.ndarray, access: Wire):
+    def __init__(self, switch_names: list[str], switch_kind: str, port_switch: np.ndarray, access: Cable):
         self.switch_names = switch_names
         self.num_edge_switches = len(switch_names)
         self.switch_kind = switch_kind

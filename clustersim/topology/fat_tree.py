@@ -10,7 +10,7 @@ from pydantic import Field
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MixedNetworkSpec
 from clustersim.topology.routes import Routes
-from clustersim.topology.wire import LinkName, Wire, wire
+from clustersim.topology.wire import Cable, LinkName, wire
 
 
 class FatTreeFabric(Fabric):
@@ -20,7 +20,7 @@ class FatTreeFabric(Fabric):
     the aggregation switch in both pods.
     """
 
-    def __init__(self, k: int, num_ports: int, access: Wire, lower: Wire, upper: Wire):
+    def __init__(self, k: int, num_ports: int, access: Cable, lower: Cable, upper: Cable):
         half = self._half = k // 2
         names = [
             f"{tier}-{pod}-{number}" for tier in ("edge", "aggregation") for pod in range(k) for number in range(half)

@@ -12,7 +12,7 @@ from clustersim.hardware import load_cpu, load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.spec import Spec
 from clustersim.topology.host_plan import HostPlan
-from clustersim.topology.wire import CpuName, GpuName, LinkName, Wire, wire
+from clustersim.topology.wire import Cable, CpuName, GpuName, LinkName, wire
 from clustersim.units import Size
 
 
@@ -44,7 +44,7 @@ class Bare(Host):
             plan.memory.append(node)
             plan.ports.append(node)
             if sheet:
-                plan.adder(node, Wire(sheet.memory_bytes_per_s, 0.0, "gpu-memory"))
+                plan.adder(node, Cable(sheet.memory_bytes_per_s, 0.0, "gpu-memory"))
         return plan
 
 
@@ -109,11 +109,13 @@ class SocketHost(Host):
         for number, node in enumerate(gpus):
             point = number * len(points) // self.num_gpus
             plan.cable(node, points[point], slot)
-            plan.adder(node, Wire(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
+            plan.adder(node, Cable(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
             if gpu.staged_bytes_per_s is not None:
-                plan.add_staging_link(node, Wire(gpu.staged_bytes_per_s, 0.0, "staging"))
+                plan.add_staging_link(node, Cable(gpu.staged_bytes_per_s, 0.0, "staging"))
             if gpu.staged_together_bytes_per_s is not None:
-                plan.add_shared_staging_link(node, points[point], Wire(gpu.staged_together_bytes_per_s, 0.0, "staging"))
+                plan.add_shared_staging_link(
+                    node, points[point], Cable(gpu.staged_together_bytes_per_s, 0.0, "staging")
+                )
             plan.memory.append(memories[point * len(sockets) // len(points)])
         plan.gpus += gpus
         plan.gpu_sheets += [self.gpu] * self.num_gpus
@@ -128,8 +130,8 @@ class SocketHost(Host):
         sockets = [plan.node("socket", number) for number in range(self.num_sockets())]
         memories = [plan.node("memory", number) for number in range(self.num_sockets())]
         for socket, memory in zip(sockets, memories, strict=True):
-            plan.cable(socket, memory, Wire(cpu.memory_bytes_per_s, 0.0, "memory"))
-            plan.adder(memory, Wire(cpu.memory_bytes_per_s, 0.0, "cpu-add"))
+            plan.cable(socket, memory, Cable(cpu.memory_bytes_per_s, 0.0, "memory"))
+            plan.adder(memory, Cable(cpu.memory_bytes_per_s, 0.0, "cpu-add"))
         if len(sockets) > 1:
             between = self.interconnect or cpu.interconnect
             if between is None:
@@ -142,14 +144,14 @@ class SocketHost(Host):
                 plan.cable(first, second, wire(between, "interconnect"))
         return sockets, memories
 
-    def _plx(self, plan: HostPlan, sockets: list[int], slot: Wire) -> list[int]:
+    def _plx(self, plan: HostPlan, sockets: list[int], slot: Cable) -> list[int]:
         """Return the nodes that GPUs plug into: the PCIe switches, or the sockets if there are none."""
         switches = [plan.node("plx", number) for number in range(self.num_plx())]
         for number, switch in enumerate(switches):
             plan.cable(switch, sockets[number * len(sockets) // len(switches)], slot)
         return switches or sockets
 
-    def _nics(self, plan: HostPlan, points: list[int], slot: Wire) -> None:
+    def _nics(self, plan: HostPlan, points: list[int], slot: Cable) -> None:
         for number in range(self.nics):
             point = points[number * len(points) // self.nics]
             if self.nic_link == "direct":
@@ -194,5 +196,5 @@ class SingleRoot(SocketHost):
     def num_plx(self) -> int:
         return self.num_switches
 
-    def _plx(self, plan: HostPlan, sockets: list[int], slot: Wire) -> list[int]:
+    def _plx(self, plan: HostPlan, sockets: list[int], slot: Cable) -> list[int]:
         return super()._plx(plan, sockets, slot if self.uplink is None else wire(self.uplink, "pcie"))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from clustersim.errors import InputError
-from clustersim.topology.wire import Wire
+from clustersim.topology.wire import Cable
 
 
 @dataclass
@@ -30,7 +30,7 @@ class HostPlan:
     kinds: list[str] = field(default_factory=list)
     src: list[int] = field(default_factory=list)
     dst: list[int] = field(default_factory=list)
-    wires: list[Wire] = field(default_factory=list)
+    wires: list[Cable] = field(default_factory=list)
     gpus: list[int] = field(default_factory=list)
     gpu_sheets: list[str | None] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)  # [num_gpus] node in which a GPU's messages are staged
@@ -50,27 +50,27 @@ class HostPlan:
         self.kinds.append(kind)
         return len(self.names) - 1
 
-    def cable(self, a: int, b: int, wire: Wire) -> None:
+    def cable(self, a: int, b: int, wire: Cable) -> None:
         """Connect two nodes in both directions."""
         self.src += [a, b]
         self.dst += [b, a]
         self.wires += [wire, wire]
 
-    def adder(self, node: int, wire: Wire) -> None:
+    def adder(self, node: int, wire: Cable) -> None:
         """Add the link that reduction in a memory uses; no route ever uses it."""
         self.adders[node] = len(self.src)
         self.src.append(node)
         self.dst.append(node)
         self.wires.append(wire)
 
-    def add_staging_link(self, gpu: int, wire: Wire) -> None:
+    def add_staging_link(self, gpu: int, wire: Cable) -> None:
         """Add a link of that rate to all routes to a GPU from other GPUs of the host."""
         self.staging_links[gpu] = [len(self.src)]
         self.src.append(gpu)
         self.dst.append(gpu)
         self.wires.append(wire)
 
-    def add_shared_staging_link(self, gpu: int, point: int, wire: Wire) -> None:
+    def add_shared_staging_link(self, gpu: int, point: int, wire: Cable) -> None:
         """Add another link to these routes, which is shared by all GPUs at that switch or socket."""
         if point not in self.shared_staging_links:
             self.shared_staging_links[point] = len(self.src)
@@ -101,7 +101,7 @@ class HostPlan:
         self.peer_links[slot] = len(self.src)
         self.src.append(self.src[slot])
         self.dst.append(self.src[slot])
-        self.wires.append(Wire(share * self.wires[slot].bytes_per_s, 0.0, "peer"))
+        self.wires.append(Cable(share * self.wires[slot].bytes_per_s, 0.0, "peer"))
 
     def route_inside(self, src: int, dst: int) -> list[int] | None:
         """Return the links of a message from node to node within the host; None if there is no route."""

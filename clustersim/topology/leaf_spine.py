@@ -12,13 +12,13 @@ from clustersim.errors import InputError
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MixedNetworkSpec
 from clustersim.topology.routes import Routes
-from clustersim.topology.wire import LinkName, Wire, wire
+from clustersim.topology.wire import Cable, LinkName, wire
 
 
 class LeafSpineFabric(Fabric):
     """Leaves with host ports, each with one link (or trunk) to every spine."""
 
-    def __init__(self, num_leaves: int, num_spines: int, port_switch: np.ndarray, access: Wire, uplink: Wire):
+    def __init__(self, num_leaves: int, num_spines: int, port_switch: np.ndarray, access: Cable, uplink: Cable):
         names = [f"leaf-{number}" for number in range(num_leaves)] + [f"spine-{number}" for number in range(num_spines)]
         super().__init__(names, "switch", port_switch, access)
         self._num_leaves, self._num_spines = num_leaves, num_spines

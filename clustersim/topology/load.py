@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from clustersim.errors import InputError, in_order
-from clustersim.reading import Limits, Node, explain, find_file, from_python, read_map, with_files
+from clustersim.reading import Limits, TreeNode, explain, find_file, from_python, read_map, with_files
 from clustersim.registry import Registry
 from clustersim.spec import checked_spec, union_of
 from clustersim.topology.dragonfly import Dragonfly
@@ -89,7 +89,7 @@ def topology_file(where: str | Path) -> Path:
     return find_file(str(where), "topologies", "cluster")
 
 
-def read_topology(path: Path) -> Node:
+def read_topology(path: Path) -> TreeNode:
     """Return the tree of a topology file, with its name in it: the file's, unless it has a `name`.
 
     Raise InputError with all mistakes for text that is not YAML, or not the subset of YAML used here.
@@ -98,8 +98,8 @@ def read_topology(path: Path) -> Node:
 
 
 @lru_cache(maxsize=64)
-def _topology_tree(path: Path, changed_ns: int) -> Node:
+def _topology_tree(path: Path, changed_ns: int) -> TreeNode:
     tree, mistakes = read_map(path, "topology", _LIMITS)
     if mistakes:
         raise InputError(in_order(mistakes))
-    return tree.with_value({"name": Node(path.stem, tree.place), **tree.value})
+    return tree.with_value({"name": TreeNode(path.stem, tree.place), **tree.value})

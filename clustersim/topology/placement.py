@@ -116,7 +116,7 @@ class Fragmented(PlacementSpec):
         return gpus
 
 
-class Explicit(PlacementSpec):
+class GivenPlaces(PlacementSpec):
     """GPU numbers, one for each rank; a job with fewer ranks uses the first of them."""
 
     kind: Literal["explicit"] = "explicit"
@@ -151,7 +151,7 @@ PLACEMENTS: Registry[type[PlacementSpec]] = Registry(
     {
         "block": Block,
         "compact": Compact,
-        "explicit": Explicit,
+        "explicit": GivenPlaces,
         "fragmented": Fragmented,
         "random": Random,
         "round-robin": Spread,
@@ -175,7 +175,7 @@ def _placement_mapping(value: Any) -> Any:
 if TYPE_CHECKING:
     Placement = PlacementSpec
 else:
-    _AnyPlacement = Annotated[Block | Spread | Random | Compact | Fragmented | Explicit, Field(discriminator="kind")]
+    _AnyPlacement = Annotated[Block | Spread | Random | Compact | Fragmented | GivenPlaces, Field(discriminator="kind")]
     Placement = Annotated[
         _AnyPlacement, BeforeValidator(_placement_mapping, json_schema_input_type=_AnyPlacement | str | list[int])
     ]

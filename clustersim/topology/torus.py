@@ -15,7 +15,7 @@ from clustersim.topology.fabric import Fabric
 from clustersim.topology.network_spec import MAX_GPUS, MixedNetworkSpec
 from clustersim.topology.routes import Routes
 from clustersim.topology.topology import Topology
-from clustersim.topology.wire import LinkName, Wire, wire
+from clustersim.topology.wire import Cable, LinkName, wire
 
 
 class TorusFabric(Fabric):
@@ -28,14 +28,14 @@ class TorusFabric(Fabric):
 
     is_symmetric = True
 
-    def __init__(self, dims: tuple[int, ...], port_switch: np.ndarray, access: Wire, wires: list[Wire]):
+    def __init__(self, dims: tuple[int, ...], port_switch: np.ndarray, access: Cable, wires: list[Cable]):
         names = ["router-" + "-".join(map(str, place)) for place in product(*(range(size) for size in dims))]
         super().__init__(names, "router", port_switch, access)
         self.torus_dims = self.dims = dims
         self._strides = [prod(dims[axis + 1 :]) for axis in range(len(dims))]
         self._first = [self._add_ring(axis, wires[axis]) for axis in range(len(dims))]
 
-    def _add_ring(self, axis: int, wire: Wire) -> int:
+    def _add_ring(self, axis: int, wire: Cable) -> int:
         """Add the links of one dimension: at 2 router + 0 the one to +, at 2 router + 1 the one to -."""
         dims = self.dims
         router = np.arange(prod(dims))

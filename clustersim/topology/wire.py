@@ -15,7 +15,7 @@ from clustersim.units import parse
 _STARTS_AS_NUMBER = re.compile(r"\s*[+-]?\.?[0-9]")
 
 
-class Wire(NamedTuple):
+class Cable(NamedTuple):
     """One direction of a link: its rate, its delay and its class in reports."""
 
     bytes_per_s: float
@@ -59,16 +59,16 @@ CpuName = Annotated[str, AfterValidator(_check_cpu)]
 """The name of a processor's sheet."""
 
 
-def wire(link: str, role: str, hop_s: float | None = None) -> Wire:
+def wire(link: str, role: str, hop_s: float | None = None) -> Cable:
     """Return the numbers of a link, given by its sheet's name or by its rate.
 
     `hop_s` overrides the sheet's delay; a link given by its rate has no delay. Its class is the sheet's name, or `role`
     (`access`, `torus-x`) without a sheet.
     """
     if _is_rate(link):
-        return Wire(parse(link, "rate"), hop_s or 0.0, role)
+        return Cable(parse(link, "rate"), hop_s or 0.0, role)
     sheet = load_link(link)
-    return Wire(sheet.bytes_per_s, sheet.latency_s if hop_s is None else hop_s, sheet.name)
+    return Cable(sheet.bytes_per_s, sheet.latency_s if hop_s is None else hop_s, sheet.name)
 
 
 class WireColumns:
@@ -84,7 +84,7 @@ class WireColumns:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def add(self, src: np.ndarray, dst: np.ndarray, wire: Wire) -> int:
+    def add(self, src: np.ndarray, dst: np.ndarray, wire: Cable) -> int:
         """Add one link from each of `src` to each of `dst` and return the number of the first."""
         first = len(self.kind)
         self._src.append(src)

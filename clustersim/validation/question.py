@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
-from clustersim.reading.tree import Node
+from clustersim.reading.tree import TreeNode
 from clustersim.results import Run
 from clustersim.results.budget import compute_kind, layout_kind, model_kind
 from clustersim.scenario import Point, load_scenario
@@ -113,7 +113,7 @@ def _with_own_figures_left_out(question: Question, point: Point) -> Point:
 
 
 def read_collective(
-    question: Question, read: Callable[[Path], tuple[Node, Sequence[Mistake]]] = read_scenario
+    question: Question, read: Callable[[Path], tuple[TreeNode, Sequence[Mistake]]] = read_scenario
 ) -> CollectiveQuestion | None:
     """Return the collective of a question; None if it is a training. All mistakes in it are raised.
 

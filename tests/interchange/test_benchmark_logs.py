@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clustersim.errors import InputError
-from clustersim.interchange.benchmark_logs import HOST, Collective, Copy, read_benchmark
+from clustersim.interchange.benchmark_logs import HOST, CollectiveTime, CopyTime, read_benchmark
 
 NCCL = """\
 # nccl-tests version 2.17.1 nccl-headers=22703 nccl-library=22703
@@ -188,8 +188,8 @@ def test_nccl_tests_give_out_of_place_times_and_the_ranks(write) -> None:
     assert log.tool == "nccl-tests"
     assert log.notes == ()
     assert log.measurements == (
-        Collective("all-reduce", 1048576.0, pytest.approx(131e-6), 16, num_ranks=4, num_hosts=2),
-        Collective("all-reduce", 2097152.0, pytest.approx(209.7e-6), 17, num_ranks=4, num_hosts=2),
+        CollectiveTime("all-reduce", 1048576.0, pytest.approx(131e-6), 16, num_ranks=4, num_hosts=2),
+        CollectiveTime("all-reduce", 2097152.0, pytest.approx(209.7e-6), 17, num_ranks=4, num_hosts=2),
     )
 
 
@@ -201,7 +201,7 @@ def test_what_launchers_put_before_lines_is_passed_over(write, before: str) -> N
 
 def test_columns_of_old_nccl_tests_are_found_by_their_names_and_the_collective_by_the_files(write) -> None:
     found = read_benchmark(write(OLD_NCCL, "all_gather_perf.txt")).measurements
-    assert found == (Collective("all-gather", 16.0, pytest.approx(10.25e-6), 7, num_ranks=2, num_hosts=1),)
+    assert found == (CollectiveTime("all-gather", 16.0, pytest.approx(10.25e-6), 7, num_ranks=2, num_hosts=1),)
     line, message = refused(write(OLD_NCCL, "log.txt"))
     assert line == 7
     assert "the log does not name its collective" in message
@@ -210,7 +210,7 @@ def test_columns_of_old_nccl_tests_are_found_by_their_names_and_the_collective_b
 def test_runs_one_after_the_other_are_separated(write) -> None:
     second = NCCL.replace("all_reduce_perf", "broadcast_perf")
     found = read_benchmark(write(NCCL + second)).measurements
-    assert [each.op for each in found if isinstance(each, Collective)] == ["all-reduce"] * 2 + ["broadcast"] * 2
+    assert [each.op for each in found if isinstance(each, CollectiveTime)] == ["all-reduce"] * 2 + ["broadcast"] * 2
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_log_that_ends_early_is_used_as_far_as_it_goes_and_says_so(write) -> N
 
 def test_the_json_of_nccl_tests_gives_the_same_and_no_secret(write) -> None:
     log = read_benchmark(write(json.dumps(nccl_json()), "run.json"))
-    assert log.measurements == (Collective("all-gather", 2097152.0, pytest.approx(209.7e-6), 1, 2, 1),)
+    assert log.measurements == (CollectiveTime("all-gather", 2097152.0, pytest.approx(209.7e-6), 1, 2, 1),)
     assert "do-not-copy-me" not in repr(log)
 
 
@@ -261,22 +261,22 @@ def test_broken_json_is_reported(write, document: str, said: str) -> None:
 
 def test_osu_latency_is_a_message_between_two_ranks_in_host_memory(write) -> None:
     found = read_benchmark(write(OSU_LATENCY)).measurements
-    assert found[0] == Copy(0.0, pytest.approx(1.05e-6), 3, buffers="host")
+    assert found[0] == CopyTime(0.0, pytest.approx(1.05e-6), 3, buffers="host")
     assert [each.num_bytes for each in found] == [0.0, 8.0, 1048576.0]
 
 
 def test_osu_rates_are_of_a_window_of_messages_and_small_ones_are_left_out(write) -> None:
     log = read_benchmark(write(OSU_RATE))
-    assert log.measurements[0] == Copy(65536.0, pytest.approx(64 * 65536 / 10e9), 5, num_messages=64, buffers="gpu")
+    assert log.measurements[0] == CopyTime(65536.0, pytest.approx(64 * 65536 / 10e9), 5, num_messages=64, buffers="gpu")
     assert len(log.measurements) == 2
     assert "below 64 KiB are not used" in log.notes[0]
 
 
 def test_osu_collectives_give_the_mean_of_the_ranks(write) -> None:
     found = read_benchmark(write(OSU_ALL_REDUCE)).measurements
-    assert found[1] == Collective("all-reduce", 1048576.0, pytest.approx(520.25e-6), 6, buffers="host")
+    assert found[1] == CollectiveTime("all-reduce", 1048576.0, pytest.approx(520.25e-6), 6, buffers="host")
     gathered = read_benchmark(write(OSU_ALL_REDUCE.replace("Allreduce", "Allgather"))).measurements[1]
-    assert isinstance(gathered, Collective)
+    assert isinstance(gathered, CollectiveTime)
     assert gathered.is_per_rank
 
 
@@ -298,16 +298,16 @@ def test_a_broken_log_of_osu_is_reported_with_its_line(write, text: str, line: i
 def test_p2p_test_gives_pairs_with_peer_access_without_diagonals(write) -> None:
     found = read_benchmark(write(P2P)).measurements
     assert found == (
-        Copy(160e6, pytest.approx(160e6 / 40e9), 13, (0, 1)),
-        Copy(160e6, pytest.approx(160e6 / 32e9), 14, (1, 0)),
-        Copy(16.0, pytest.approx(1.5e-6), 29, (0, 1)),
-        Copy(16.0, pytest.approx(1.75e-6), 30, (1, 0)),
+        CopyTime(160e6, pytest.approx(160e6 / 40e9), 13, (0, 1)),
+        CopyTime(160e6, pytest.approx(160e6 / 32e9), 14, (1, 0)),
+        CopyTime(16.0, pytest.approx(1.5e-6), 29, (0, 1)),
+        CopyTime(16.0, pytest.approx(1.75e-6), 30, (1, 0)),
     )
 
 
 def test_p2p_test_without_peer_access_is_used_as_it_is(write) -> None:
     log = read_benchmark(write("\n".join(line for line in P2P.splitlines()[:10])))
-    assert log.measurements[0] == Copy(160e6, pytest.approx(160e6 / 9.91e9), 9, (0, 1))
+    assert log.measurements[0] == CopyTime(160e6, pytest.approx(160e6 / 9.91e9), 9, (0, 1))
     assert "those without it are used" in log.notes[1]
 
 
@@ -330,7 +330,7 @@ def test_a_row_with_too_few_values_is_reported_with_its_line(write) -> None:
 def test_nvbandwidth_gives_copies_one_way_in_the_direction_of_its_arrow(write) -> None:
     log = read_benchmark(write(NVBANDWIDTH))
     size = 512 * 2**20
-    rates = [(copy.ends, size / copy.time_s / 1e9) for copy in log.measurements if isinstance(copy, Copy)]
+    rates = [(copy.ends, size / copy.time_s / 1e9) for copy in log.measurements if isinstance(copy, CopyTime)]
     assert rates == [
         ((HOST, 0), pytest.approx(55)),
         ((HOST, 1), pytest.approx(50)),
@@ -351,7 +351,7 @@ def test_the_json_of_nvbandwidth_gives_the_same(write) -> None:
     }
     document = {"nvbandwidth": {"git_version": "v0.7", "testcases": [test, {"name": "x", "status": "Waived"}]}}
     found = read_benchmark(write(json.dumps(document, indent=1), "run.json")).measurements
-    assert found == (Copy(512 * 2.0**20, pytest.approx(512 * 2**20 / 40e9), 1, (0, HOST)),)
+    assert found == (CopyTime(512 * 2.0**20, pytest.approx(512 * 2**20 / 40e9), 1, (0, HOST)),)
     document["nvbandwidth"]["testcases"] = [{"name": "x", "status": "Waived"}]
     assert "no test of this log measures unidirectional copies" in refused(write(json.dumps(document), "none.json"))[1]
 

@@ -18,14 +18,14 @@ from clustersim.interchange.chakra.message import (
     COMM_SEND,
     COMP,
     METADATA,
-    Message,
+    ProtoMessage,
     decode,
     encode,
     framed,
     metadata,
 )
 from clustersim.interchange.chakra.wire import messages, read_varint, signed, varint
-from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node, Task
+from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Task, TaskNode
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.traces import simulate_traces
@@ -36,7 +36,7 @@ STAR = {"kind": "star", "num_hosts": 4, "link": "2 GB/s", "hop": "1.5 us"}
 LATENCY_S, RATE = 3e-6, 2e9
 
 
-def trace(folder: Path, *ranks: list[Message], name: str = "job") -> Path:
+def trace(folder: Path, *ranks: list[ProtoMessage], name: str = "job") -> Path:
     """Write a trace of these nodes a rank."""
     for rank, nodes in enumerate(ranks):
         data = b"".join([framed(metadata()), *(framed(encode(node)) for node in nodes)])
@@ -44,12 +44,12 @@ def trace(folder: Path, *ranks: list[Message], name: str = "job") -> Path:
     return folder
 
 
-def compute(number: int = 1, micros: int = 1, **other: Any) -> Message:
-    return Message(number, "work", COMP, micros=micros, **other)
+def compute(number: int = 1, micros: int = 1, **other: Any) -> ProtoMessage:
+    return ProtoMessage(number, "work", COMP, micros=micros, **other)
 
 
-def all_reduce(number: int = 1, **attributes: Any) -> Message:
-    return Message(number, "sum", COMM_COLL, attributes={"comm_type": 0, "comm_size": 8, **attributes})
+def all_reduce(number: int = 1, **attributes: Any) -> ProtoMessage:
+    return ProtoMessage(number, "sum", COMM_COLL, attributes={"comm_type": 0, "comm_size": 8, **attributes})
 
 
 @given(st.integers(min_value=-(2**63), max_value=2**63 - 1))
@@ -80,12 +80,12 @@ def test_so_it_does_on_other_links(size: str, hop: str) -> None:
 
 
 def test_a_node_is_what_googles_library_reads() -> None:
-    message = Message(
+    message = ProtoMessage(
         7, "forward é", COMM_SEND, (5, 300), (6,), 1234,
         {"is_cpu_op": False, "num_ops": 10**15, "tensor_size": 2**40, "comm_type": 2, "comm_size": 10**12,
          "comm_src": 3, "comm_dst": 1023, "comm_tag": 9, "pg_name": "12", "algorithm": "ring", "seconds": 0.1},
     )  # fmt: skip
-    node = chakra_schema.schema()["Node"].FromString(encode(message))
+    node = chakra_schema.schema()["TaskNode"].FromString(encode(message))
     assert (node.id, node.name, node.type, node.duration_micros) == (7, "forward é", COMM_SEND, 1234)
     assert (list(node.data_deps), list(node.ctrl_deps)) == ([5, 300], [6])
     values = {attr.name: getattr(attr, attr.WhichOneof("value")) for attr in node.attr}
@@ -98,7 +98,7 @@ def test_a_node_is_what_googles_library_reads() -> None:
 
 
 def test_attributes_of_any_type_are_read() -> None:
-    node = chakra_schema.schema()["Node"](id=1, type=COMP)
+    node = chakra_schema.schema()["TaskNode"](id=1, type=COMP)
     for name, kind, value in (
         ("a", "int64", -5), ("b", "uint32", 5), ("c", "float", 0.5), ("d", "double", -2.5), ("e", "bool", True),
         ("f", "string", "x"), ("g", "int32", -1), ("h", "uint64", 2**63),
@@ -108,7 +108,7 @@ def test_attributes_of_any_type_are_read() -> None:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, list[list[Node]]]:
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, list[list[TaskNode]]]:
     """Return a folder with the traces of a 3D layout, the point's set-up, and the graphs that were written."""
     scenario = {
         "model": "gpt2-small",
@@ -159,7 +159,7 @@ def test_googles_library_reads_every_file_of_ours(exported: Any) -> None:
     for rank, graph in enumerate(graphs):
         first, *rest = messages((folder / f"gpt.{rank}.et").read_bytes())
         assert classes["GlobalMetadata"].FromString(first).version == "0.0.4"
-        nodes = [classes["Node"].FromString(message) for message in rest]
+        nodes = [classes["TaskNode"].FromString(message) for message in rest]
         work_s = sum(node.seconds for node in graph)
         assert sum(node.duration_micros for node in nodes) == pytest.approx(work_s * 1e6, abs=0.51)
         for node, ours in zip(nodes, graph, strict=True):
@@ -174,7 +174,7 @@ def test_googles_library_reads_every_file_of_ours(exported: Any) -> None:
 
 
 def test_a_collective_of_all_ranks_has_no_group_of_its_own(tmp_path: Path) -> None:
-    task = Task(Node(1, COLLECTIVE, "sum", num_bytes=10.5, op="all-reduce"), "data")
+    task = Task(TaskNode(1, COLLECTIVE, "sum", num_bytes=10.5, op="all-reduce"), "data")
     write_chakra(tmp_path / "out", "job", [[task]], [0, 0], lambda task, rank: task.node._replace(group=(0, 1)))
     assert json.loads((tmp_path / "out" / "groups.json").read_text()) == {}
     node = read_chakra(tmp_path / "out")[1][0]
@@ -184,7 +184,7 @@ def test_a_collective_of_all_ranks_has_no_group_of_its_own(tmp_path: Path) -> No
 def test_groups_of_the_same_ranks_for_other_purposes_are_apart(tmp_path: Path) -> None:
     """As communicators are: their collectives do not wait for one another."""
     tasks = [
-        Task(Node(number, COLLECTIVE, "sum", num_bytes=8.0, op="all-reduce"), axis)
+        Task(TaskNode(number, COLLECTIVE, "sum", num_bytes=8.0, op="all-reduce"), axis)
         for number, axis in ((1, "a"), (2, "b"))
     ]
     write_chakra(
@@ -196,24 +196,24 @@ def test_groups_of_the_same_ranks_for_other_purposes_are_apart(tmp_path: Path) -
 
 
 def test_a_broadcast_keeps_its_root(tmp_path: Path) -> None:
-    task = Task(Node(1, COLLECTIVE, "weights", num_bytes=8.0, op="broadcast"), "data", root=2)
+    task = Task(TaskNode(1, COLLECTIVE, "weights", num_bytes=8.0, op="broadcast"), "data", root=2)
     write_chakra(tmp_path / "out", "job", [[task]], [0] * 3, lambda task, rank: task.node._replace(group=(2, 0, 1)))
     assert [graph[0].group for graph in read_chakra(tmp_path / "out")] == [(2, 0, 1)] * 3
 
 
 def test_traces_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    def fails(task: Task, rank: int) -> Node:
+    def fails(task: Task, rank: int) -> TaskNode:
         if rank:
             raise KeyboardInterrupt
         return task.node
 
-    task = Task(Node(1, SEND, "out", peer=0))
+    task = Task(TaskNode(1, SEND, "out", peer=0))
     with pytest.raises(KeyboardInterrupt):
         write_chakra(tmp_path / "out", "job", [[task]], [0, 0], fails)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "out").mkdir()
     write_chakra(
-        tmp_path / "out", "job", [[Task(Node(1, COMPUTE, "a", seconds=1.0))]], [0], lambda task, rank: task.node
+        tmp_path / "out", "job", [[Task(TaskNode(1, COMPUTE, "a", seconds=1.0))]], [0], lambda task, rank: task.node
     )
     assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["groups.json", "job.0.et"]
     with pytest.raises(InputError, match=r"out already exists and is not empty; choose a new folder"):
@@ -224,7 +224,7 @@ def test_traces_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_compressed_trace_and_kinds_of_nodes_that_take_no_time_are_read(tmp_path: Path) -> None:
-    nodes = [Message(1, "about", METADATA), Message(2, "load", 2, micros=5), compute(3, 10, data_deps=(1,))]
+    nodes = [ProtoMessage(1, "about", METADATA), ProtoMessage(2, "load", 2, micros=5), compute(3, 10, data_deps=(1,))]
     trace(tmp_path, nodes)
     path = tmp_path / "job.0.et"
     path.write_bytes(gzip.compress(path.read_bytes()))
@@ -243,8 +243,8 @@ def test_groups_are_those_of_a_file_and_all_ranks_where_there_is_none(tmp_path: 
     assert (second.group, second.op, second.num_bytes) == ((0, 2), "all-gather", 16.0)
 
 
-def send(tag: int = 1, **attributes: Any) -> Message:
-    return Message(1, "out", COMM_SEND, attributes={"comm_size": 8, "comm_dst": 1, "comm_tag": tag, **attributes})
+def send(tag: int = 1, **attributes: Any) -> ProtoMessage:
+    return ProtoMessage(1, "out", COMM_SEND, attributes={"comm_size": 8, "comm_dst": 1, "comm_tag": tag, **attributes})
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def send(tag: int = 1, **attributes: Any) -> Message:
         ([[send(comm_dst=5)], []], r"node 1 'out' is a message with rank 5"),
         ([[send(comm_src=1)], []], r"node 1 'out' belongs to rank 1, in the trace of rank 0"),
         ([[send(comm_size=-4)], []], r"node 1 'out' has -4 bytes"),
-        ([[Message(1, "sum", COMM_COLL)]], r"node 1 'sum' has no comm_type"),
+        ([[ProtoMessage(1, "sum", COMM_COLL)]], r"node 1 'sum' has no comm_type"),
         ([[all_reduce(comm_type=11)]], r"node 1 'sum' has the comm_type 11"),
         ([[all_reduce(root=1)]], r"node 1 'sum' has its root at index 1 of a group of 1"),
         ([[all_reduce(pg_name="3")]], r"is in group '3', which is not in the file of groups"),
@@ -331,7 +331,7 @@ def test_a_file_of_groups_that_is_none_and_one_of_several_are_reported(tmp_path:
 
 
 def test_a_message_that_is_received_is_sent(tmp_path: Path) -> None:
-    received = Message(1, "in", 6, attributes={"comm_size": 8, "comm_src": 0, "comm_tag": 3})
+    received = ProtoMessage(1, "in", 6, attributes={"comm_size": 8, "comm_src": 0, "comm_tag": 3})
     with pytest.raises(InputError, match="rank 0 sends 0 messages of tag 3 to rank 1, which receives 1"):
         read_chakra(trace(tmp_path, [], [received]))
     node = read_chakra(trace(tmp_path, [send(3)], [received]))[1][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clustersim.profiling.campaign import LAYOUTS, Point, parse_batches, parse_names
+from clustersim.profiling.campaign import LAYOUTS, CampaignPoint, parse_batches, parse_names
 from clustersim.profiling.errors import ProfilingError, is_out_of_memory
 from clustersim.profiling.main import make_campaign
 
@@ -50,7 +50,11 @@ def test_an_unknown_layout_is_refused_with_those_there_are() -> None:
 
 def test_points_are_every_precision_and_layout_with_small_batches_first() -> None:
     points = list(make_campaign("x", "cpu", "8,2", "fp32,amp-bf16", "nchw,nhwc").points())
-    assert points[:3] == [Point("fp32", "nchw", 2), Point("fp32", "nchw", 8), Point("fp32", "nhwc", 2)]
+    assert points[:3] == [
+        CampaignPoint("fp32", "nchw", 2),
+        CampaignPoint("fp32", "nchw", 8),
+        CampaignPoint("fp32", "nhwc", 2),
+    ]
     assert len(points) == len(set(points)) == 8
 
 

@@ -13,10 +13,10 @@ def traced_layers(write: Any, precision: str = "fp32") -> dict[str, Any]:
     import torch
 
     from clustersim.profiling.layers import trace_layers
-    from clustersim.profiling.net import Net
+    from clustersim.profiling.net import TorchNet
 
     torch.manual_seed(0)
-    net = Net()
+    net = TorchNet()
     write(net)
     device = torch.device("cpu")
     graph = net.graph().materialise(device, "nchw")

@@ -13,7 +13,7 @@ import pytest
 from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.hardware import load_transport
-from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node
+from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, TaskNode
 from clustersim.scenario import load_scenario
 from clustersim.simulate.collective import simulate_schedule
 from clustersim.simulate.programs import one_point, programs_of
@@ -46,7 +46,7 @@ def nccl(tmp_path_factory: pytest.TempPathFactory) -> str:
     return sheet(tmp_path_factory.mktemp("sheet"), 0)
 
 
-def graphs_of(setup: Setup) -> list[list[Node]]:
+def graphs_of(setup: Setup) -> list[list[TaskNode]]:
     programs = programs_of(setup)
     stages = programs.tasks()
     ranks = range(programs.grid.num_ranks)
@@ -103,8 +103,11 @@ def test_so_does_plain_training_with_fewer_bits_on_the_wire(strategy: dict[str, 
 
 
 def test_a_message_takes_its_latency_and_its_bytes_and_leaves_its_sender_computing() -> None:
-    sender = [Node(1, SEND, "out", num_bytes=4e6, peer=1, tag=7), Node(2, COMPUTE, "on", seconds=1e-3)]
-    receiver = [Node(1, RECEIVE, "in", num_bytes=4e6, peer=0, tag=7), Node(2, COMPUTE, "then", (1,), seconds=5e-4)]
+    sender = [TaskNode(1, SEND, "out", num_bytes=4e6, peer=1, tag=7), TaskNode(2, COMPUTE, "on", seconds=1e-3)]
+    receiver = [
+        TaskNode(1, RECEIVE, "in", num_bytes=4e6, peer=0, tag=7),
+        TaskNode(2, COMPUTE, "then", (1,), seconds=5e-4),
+    ]
     simulated = simulate_traces([sender, receiver], STAR)
     arrived_s = LATENCY_S + 4e6 / RATE
     assert simulated["ranks"][1]["end_s"] == pytest.approx(arrived_s + 5e-4, rel=1e-9)
@@ -118,8 +121,8 @@ def test_a_collective_takes_its_closed_form_from_when_the_last_rank_enters() -> 
     group = (0, 1, 2, 3)
     graphs = [
         [
-            Node(1, COMPUTE, "work", seconds=1e-3 * (rank + 1)),
-            Node(2, COLLECTIVE, "sum", (1,), num_bytes=8e6, op="all-reduce", group=group, algorithm="ring"),
+            TaskNode(1, COMPUTE, "work", seconds=1e-3 * (rank + 1)),
+            TaskNode(2, COLLECTIVE, "sum", (1,), num_bytes=8e6, op="all-reduce", group=group, algorithm="ring"),
         ]
         for rank in group
     ]
@@ -130,27 +133,27 @@ def test_a_collective_takes_its_closed_form_from_when_the_last_rank_enters() -> 
 
 def test_a_gpu_computes_one_node_at_a_time_in_the_order_of_its_trace_and_its_host_beside_it() -> None:
     graph = [
-        Node(5, COMPUTE, "first", seconds=1.0),
-        Node(3, COMPUTE, "second", seconds=2.0),
-        Node(4, COMPUTE, "beside", seconds=2.5, on_host=True),
-        Node(6, NOTHING, "joined", (3, 4, 5)),
+        TaskNode(5, COMPUTE, "first", seconds=1.0),
+        TaskNode(3, COMPUTE, "second", seconds=2.0),
+        TaskNode(4, COMPUTE, "beside", seconds=2.5, on_host=True),
+        TaskNode(6, NOTHING, "joined", (3, 4, 5)),
     ]
     row = simulate_traces([graph], STAR)["ranks"][0]
     assert row == {"rank": 0, "end_s": 3.0, "compute_s": 3.0, "exposed_s": 0.0, "waiting_s": 0.0}
 
 
 def test_collectives_of_a_group_follow_one_another_and_messages_of_a_tag_come_in_order() -> None:
-    one = [Node(number, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 1)) for number in (1, 2)]
+    one = [TaskNode(number, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 1)) for number in (1, 2)]
     once = simulate_traces([one[:1], one[:1]], STAR)["end_s"]
     assert simulate_traces([one, one], STAR)["end_s"] == pytest.approx(2 * once, rel=1e-9)
-    sends = [Node(1, SEND, "a", num_bytes=1e6, peer=1), Node(2, SEND, "b", (1,), num_bytes=1e6, peer=1)]
-    takes = [Node(1, RECEIVE, "a", num_bytes=1e6, peer=0), Node(2, RECEIVE, "b", num_bytes=1e6, peer=0)]
+    sends = [TaskNode(1, SEND, "a", num_bytes=1e6, peer=1), TaskNode(2, SEND, "b", (1,), num_bytes=1e6, peer=1)]
+    takes = [TaskNode(1, RECEIVE, "a", num_bytes=1e6, peer=0), TaskNode(2, RECEIVE, "b", num_bytes=1e6, peer=0)]
     assert simulate_traces([sends, takes], STAR)["end_s"] == pytest.approx(2 * (LATENCY_S + 1e6 / RATE), rel=1e-9)
 
 
 def test_staged_messages_go_through_the_memory_of_both_hosts() -> None:
     cluster = {"kind": "star", "num_hosts": 2, "host": "dgx-1", "link": "infiniband-edr", "hop": "1 us"}
-    sums = [Node(1, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 8))]
+    sums = [TaskNode(1, COLLECTIVE, "sum", num_bytes=2e6, op="all-reduce", group=(0, 8))]
     graphs = [sums if rank in (0, 8) else [] for rank in range(16)]
     topology, library = load_topology(cluster), load_transport("mpi")
     _, schedule = schedule_collective("all-reduce", "auto", topology, np.array([0, 8]), 2e6, library.library)

@@ -14,7 +14,7 @@ from clustersim.model.layer import Model
 if TYPE_CHECKING:
     import torch
 
-    from clustersim.profiling.net import Graph
+    from clustersim.profiling.net import NetGraph
 
 pytestmark = pytest.mark.torch
 BATCH = 2
@@ -35,7 +35,7 @@ class Saved:
     Masks of dropout count as CUDA's, one byte an element (a CPU saves a number); parameters do not count.
     """
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: NetGraph):
         self.bytes_of: defaultdict[str, float] = defaultdict(float)
         self._seen = {parameter.untyped_storage()._cdata for parameter in graph.parameters()}
         self._keep_alive: list[torch.Tensor] = []

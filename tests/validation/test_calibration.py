@@ -14,7 +14,7 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.hardware import Transport, load_transport
-from clustersim.interchange.benchmark_logs import HOST, BenchmarkLog, Collective, Copy
+from clustersim.interchange.benchmark_logs import HOST, BenchmarkLog, CollectiveTime, CopyTime
 from clustersim.simulate import time_collective
 from clustersim.topology import load_topology
 from clustersim.validation.calibration import Fit, calibrate, fit_transport, sheet_name, sheet_text
@@ -42,7 +42,7 @@ def known(**values: float) -> Transport:
 
 
 def messages(seconds: Callable[[float], float], sizes: list[float]) -> BenchmarkLog:
-    copies = tuple(Copy(size, seconds(size), line, buffers="host") for line, size in enumerate(sizes, start=3))
+    copies = tuple(CopyTime(size, seconds(size), line, buffers="host") for line, size in enumerate(sizes, start=3))
     return BenchmarkLog("osu.log", "OSU micro-benchmarks", copies)
 
 
@@ -137,7 +137,7 @@ def test_a_ring_of_gpus_gives_back_the_costs_inside_a_host_and_between() -> None
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "infiniband-hdr", "host": "dgx-1"})
     truth = replace(load_transport("nccl"), overhead_s=30e-6, host_overhead_s=2e-6, efficiency=0.7)
     runs = [(size, ranks) for size in (1e3, 1e6, 1e8) for ranks in (4, 16)]
-    log = BenchmarkLog("x", "x", tuple(Collective("all-gather", size, 1.0, 1, ranks) for size, ranks in runs))
+    log = BenchmarkLog("x", "x", tuple(CollectiveTime("all-gather", size, 1.0, 1, ranks) for size, ranks in runs))
     points = [replace(each, measured_s=each.simulate(truth)) for each in experiments(log, cluster)]
     fit = fit_transport(points, load_transport("nccl"))
     assert [each.state for each in fit.constants] == ["fitted"] * 3
@@ -149,7 +149,7 @@ def test_rings_of_as_many_ranks_do_not_tell_costs_inside_hosts_from_those_betwee
     """A chunk goes over so many hops of each kind in all of them: only what they cost together can be known."""
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "infiniband-hdr", "host": "dgx-1"})
     start = load_transport("nccl")
-    log = BenchmarkLog("x", "x", tuple(Collective("all-gather", size, 1.0, 1, 16) for size in (1e3, 1e6, 1e8)))
+    log = BenchmarkLog("x", "x", tuple(CollectiveTime("all-gather", size, 1.0, 1, 16) for size in (1e3, 1e6, 1e8)))
     truth = replace(start, overhead_s=2 * start.overhead_s)
     points = [replace(each, measured_s=each.simulate(truth)) for each in experiments(log, cluster)]
     fit = fit_transport(points, start)
@@ -158,7 +158,7 @@ def test_rings_of_as_many_ranks_do_not_tell_costs_inside_hosts_from_those_betwee
 
 
 def test_many_messages_at_once_share_the_link_and_pay_side_by_side() -> None:
-    log = BenchmarkLog("x", "x", (Copy(1e6, 1.0, 1, num_messages=64, buffers="host"),))
+    log = BenchmarkLog("x", "x", (CopyTime(1e6, 1.0, 1, num_messages=64, buffers="host"),))
     point = experiments(log, load_topology(TWO_HOSTS))[0]
     assert point.simulate(known(overhead_s=5e-6, efficiency=1.0)) == pytest.approx(5e-6 + 2e-6 + 64 * 1e6 / 1e9)
 
@@ -166,8 +166,8 @@ def test_many_messages_at_once_share_the_link_and_pay_side_by_side() -> None:
 def test_messages_of_gpus_are_staged_where_the_transport_stages() -> None:
     """Out, between the hosts' memories and in, one after the other; directly where messages leave from GPUs."""
     cluster = load_topology(PAIR | {"num_hosts": 2})
-    parts = (Copy(1e6, 1.0, 1), Copy(1e6, 1.0, 1, (0, HOST)), Copy(1e6, 1.0, 1, (HOST, 0)))
-    points = experiments(BenchmarkLog("x", "x", (*parts, Copy(1e6, 1.0, 1, buffers="host"))), cluster)
+    parts = (CopyTime(1e6, 1.0, 1), CopyTime(1e6, 1.0, 1, (0, HOST)), CopyTime(1e6, 1.0, 1, (HOST, 0)))
+    points = experiments(BenchmarkLog("x", "x", (*parts, CopyTime(1e6, 1.0, 1, buffers="host"))), cluster)
     message, out, back, between = (point.simulate(known(overhead_s=5e-6, efficiency=1.0)) for point in points)
     assert message == pytest.approx(out + between + back)
     assert between == pytest.approx(5e-6 + 2e-6 + 1e6 / 1e9)
@@ -175,7 +175,9 @@ def test_messages_of_gpus_are_staged_where_the_transport_stages() -> None:
 
 
 def test_copies_of_one_host_go_where_the_log_says() -> None:
-    log = BenchmarkLog("x", "x", (Copy(1e9, 1.0, 1, (0, 3)), Copy(1e9, 1.0, 1, (0, 5)), Copy(1e9, 1.0, 1, (HOST, 2))))
+    log = BenchmarkLog(
+        "x", "x", (CopyTime(1e9, 1.0, 1, (0, 3)), CopyTime(1e9, 1.0, 1, (0, 5)), CopyTime(1e9, 1.0, 1, (HOST, 2)))
+    )
     points = experiments(log, load_topology(PAIR))
     neighbours, far, down = (point.simulate(load_transport("ideal")) for point in points)
     assert neighbours < far  # over NVLink; GPU 5 is on the other socket and not GPU 0's neighbour
@@ -187,20 +189,20 @@ def test_copies_of_one_host_go_where_the_log_says() -> None:
 @pytest.mark.parametrize(
     ("measured", "topology", "said"),
     [
-        (Collective("all-reduce", 8.0, 1.0, 7), TWO_HOSTS, "x.log:7: the log does not give the number of ranks"),
-        (Collective("all-reduce", 8.0, 1.0, 7, 4, 1), TWO_HOSTS, "x.log:7: num_gpus: 4 GPUs are asked for"),
+        (CollectiveTime("all-reduce", 8.0, 1.0, 7), TWO_HOSTS, "x.log:7: the log does not give the number of ranks"),
+        (CollectiveTime("all-reduce", 8.0, 1.0, 7, 4, 1), TWO_HOSTS, "x.log:7: num_gpus: 4 GPUs are asked for"),
         (
-            Collective("all-reduce", 8.0, 1.0, 7, 2, 1),
+            CollectiveTime("all-reduce", 8.0, 1.0, 7, 2, 1),
             TWO_HOSTS,
             "x.log:7: the run's 2 ranks were on 1 hosts, and the first",
         ),
-        (Copy(8.0, 1.0, 7, (0, 9)), PAIR, "x.log:7: the run used GPU 9 of its host, and a host of"),
+        (CopyTime(8.0, 1.0, 7, (0, 9)), PAIR, "x.log:7: the run used GPU 9 of its host, and a host of"),
         (
-            Copy(8.0, 1.0, 7, buffers="host"),
+            CopyTime(8.0, 1.0, 7, buffers="host"),
             PAIR,
             "x.log:7: copies within the memory of one host are not simulated",
         ),
-        (Copy(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message needs two GPUs"),
+        (CopyTime(8.0, 1.0, 7), TWO_HOSTS | {"num_hosts": 1}, "x.log:7: a message needs two GPUs"),
     ],
 )
 def test_a_log_of_another_cluster_is_reported_with_its_line(measured, topology, said: str) -> None:
@@ -210,7 +212,7 @@ def test_a_log_of_another_cluster_is_reported_with_its_line(measured, topology, 
 
 
 def test_sizes_that_count_one_ranks_part_are_multiplied() -> None:
-    log = BenchmarkLog("x", "x", (Collective("all-gather", 1e6, 1.0, 1, is_per_rank=True),))
+    log = BenchmarkLog("x", "x", (CollectiveTime("all-gather", 1e6, 1.0, 1, is_per_rank=True),))
     assert experiments(log, load_topology(TWO_HOSTS), num_gpus=2)[0].num_bytes == 2e6
 
 

@@ -10,12 +10,12 @@ import time
 import torch
 from torch import Tensor, nn
 
-from clustersim.profiling.net import Graph
+from clustersim.profiling.net import NetGraph
 
 _BACKWARD = 2.0  # factor of backward on the time of forward
 
 
-def pace(graph: Graph, iteration_s: float) -> None:
+def pace(graph: NetGraph, iteration_s: float) -> None:
     """Let each layer of a model pause for an equal share of an iteration, a third of it forward and the rest backward.
 
     Gradients are zero and ready at the end of the layer's pause in backward, so they are sent as real ones are.

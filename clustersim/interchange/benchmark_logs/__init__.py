@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, Collective, Copy, Line, Text
+from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, CollectiveTime, CopyTime, Line, Text
 from clustersim.interchange.benchmark_logs.nccl_tests import is_nccl_tests, read_nccl_tests
 from clustersim.interchange.benchmark_logs.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
 from clustersim.interchange.benchmark_logs.nvbandwidth import (
@@ -25,7 +25,7 @@ from clustersim.interchange.benchmark_logs.osu import is_osu, read_osu
 from clustersim.interchange.benchmark_logs.p2p_test import is_p2p_test, read_p2p_test
 from clustersim.reading.files import read_text
 
-__all__ = ["HOST", "READERS", "BenchmarkLog", "Collective", "Copy", "read_benchmark"]
+__all__ = ["HOST", "READERS", "BenchmarkLog", "CollectiveTime", "CopyTime", "read_benchmark"]
 
 _MOST_BYTES = 64 << 20
 """Logs with NCCL_DEBUG=INFO are long; anything larger is not a log."""

@@ -11,7 +11,7 @@ HOST = "host"
 
 
 @dataclass(frozen=True)
-class Collective:
+class CollectiveTime:
     """One collective as nccl-tests counts it: `num_bytes` is the whole buffer, `time_s` the mean of one call.
 
     `num_ranks` and `num_hosts` are None where the log does not give them. `buffers` is the location of the data: `gpu`
@@ -29,7 +29,7 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Copy:
+class CopyTime:
     """`num_messages` of `num_bytes` each, sent at once from one place to another, and when the last has arrived.
 
     `ends` are GPU numbers or `HOST`; None for the two ranks of a run that does not identify them.
@@ -49,7 +49,7 @@ class BenchmarkLog:
 
     file: str
     tool: str
-    measurements: tuple[Collective | Copy, ...]
+    measurements: tuple[CollectiveTime | CopyTime, ...]
     notes: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, Collective, Line, Text
+from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Line, Text
 
 OPERATIONS = {
     "all_gather": "all-gather",
@@ -99,7 +99,7 @@ def _runs(text: Text) -> Iterator[_Run]:
     yield run
 
 
-def _collectives(text: Text, run: _Run) -> Iterator[Collective]:
+def _collectives(text: Text, run: _Run) -> Iterator[CollectiveTime]:
     if not run.rows:
         return
     if "time" not in run.columns:
@@ -122,4 +122,4 @@ def _collectives(text: Text, run: _Run) -> Iterator[Collective]:
             seconds = 1e-6 * text.number(line, tokens[time or 0], "a time in us")
             num_hosts = len(set(run.hosts.values())) or None
             num_bytes = float(tokens[size or 0])
-            yield Collective(op, num_bytes, seconds, line.number, len(run.hosts) or None, num_hosts)
+            yield CollectiveTime(op, num_bytes, seconds, line.number, len(run.hosts) or None, num_hosts)

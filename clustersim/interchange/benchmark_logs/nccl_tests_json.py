@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, Collective, Text
+from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Text
 from clustersim.interchange.benchmark_logs.nccl_tests import operation
 
 _PROGRAM = re.compile(r"([a-z_]+)_perf\b")
@@ -38,7 +38,7 @@ def read_nccl_tests_json(text: Text, document: Mapping[str, Any]) -> BenchmarkLo
     return BenchmarkLog(text.file, "nccl-tests", found)
 
 
-def _collectives(text: Text, document: Mapping[str, Any], num_ranks: int, num_hosts: int) -> Iterator[Collective]:
+def _collectives(text: Text, document: Mapping[str, Any], num_ranks: int, num_hosts: int) -> Iterator[CollectiveTime]:
     named = _PROGRAM.search(" ".join(map(str, document.get("args", ()))))
     op = operation(text, named[1] if named else None, 1)
     for result in document["results"]:
@@ -54,4 +54,4 @@ def _collectives(text: Text, document: Mapping[str, Any], num_ranks: int, num_ho
         if not 0 < seconds < float("inf"):
             raise text.mistake(None, f"a time must be above 0 (got {half['time']})", str(half["time"]), "above 0")
         if int(result["size"]):
-            yield Collective(op, float(result["size"]), seconds, 1, num_ranks, num_hosts)
+            yield CollectiveTime(op, float(result["size"]), seconds, 1, num_ranks, num_hosts)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from clustersim.interchange.benchmark_logs.matrix import Cell, read_matrix
-from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, Copy, Text
+from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, CopyTime, Text
 
 COPY_BYTES = 512 * 2.0**20
 """The default size of a copy (--bufferSize), which the output does not contain."""
@@ -96,11 +96,11 @@ def _is_pair(name: str, cell: Cell) -> bool:
     return not name.startswith("device_to_device") or cell.row != cell.column
 
 
-def _copy(text: Text, name: str, description: str, cell: Cell) -> Copy:
+def _copy(text: Text, name: str, description: str, cell: Cell) -> CopyTime:
     if not 0 < cell.value < float("inf"):
         raise text.mistake(
             cell.line, f"a rate must be above 0 (got {cell.value} in {name})", str(cell.value), "above 0"
         )
     row: int | str = HOST if "CPU(row)" in description else cell.row
     ends = (cell.column, row) if "<-" in description else (row, cell.column)
-    return Copy(COPY_BYTES, COPY_BYTES / (1e9 * cell.value), cell.line, ends)
+    return CopyTime(COPY_BYTES, COPY_BYTES / (1e9 * cell.value), cell.line, ends)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, Collective, Copy, Line, Text
+from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, CopyTime, Line, Text
 
 WINDOW = 64
 """Messages in flight at once in osu_bw, unless set with -W, which it does not print."""
@@ -38,7 +38,7 @@ def is_osu(text: Text) -> bool:
 
 def read_osu(text: Text) -> BenchmarkLog:
     """Return the figures of a log of OSU micro-benchmarks; it may have several runs in sequence."""
-    found: list[Collective | Copy] = []
+    found: list[CollectiveTime | CopyTime] = []
     notes: dict[str, None] = {}
     for title, lines in _runs(text):
         found += _run(text, title, lines, notes)
@@ -64,7 +64,9 @@ def _runs(text: Text) -> Iterator[tuple[re.Match[str], list[Line]]]:
         yield title, lines
 
 
-def _run(text: Text, title: re.Match[str], lines: list[Line], notes: dict[str, None]) -> Iterator[Collective | Copy]:
+def _run(
+    text: Text, title: re.Match[str], lines: list[Line], notes: dict[str, None]
+) -> Iterator[CollectiveTime | CopyTime]:
     name = title[2].removesuffix(" Latency")
     op = _COLLECTIVES.get(name)
     if op is None and title[2] not in ("Latency", "Bandwidth"):
@@ -75,11 +77,11 @@ def _run(text: Text, title: re.Match[str], lines: list[Line], notes: dict[str, N
     for line, size, value in _rows(text, lines, unit):
         if op is not None:
             if size:
-                yield Collective(op, size, 1e-6 * value, line.number, buffers=buffers, is_per_rank=op in _PER_RANK)
+                yield CollectiveTime(op, size, 1e-6 * value, line.number, buffers=buffers, is_per_rank=op in _PER_RANK)
         elif unit == "us":
-            yield Copy(size, 1e-6 * value, line.number, buffers=buffers)
+            yield CopyTime(size, 1e-6 * value, line.number, buffers=buffers)
         elif size >= LEAST_BYTES_OF_A_RATE:
-            yield Copy(size, WINDOW * size / (1e6 * value), line.number, num_messages=WINDOW, buffers=buffers)
+            yield CopyTime(size, WINDOW * size / (1e6 * value), line.number, num_messages=WINDOW, buffers=buffers)
         else:
             notes["rates of messages below 64 KiB are not used: they measure the issue rate of messages"] = None
 

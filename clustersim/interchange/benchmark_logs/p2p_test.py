@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from clustersim.interchange.benchmark_logs.matrix import Cell, read_matrix
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, Copy, Text
+from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CopyTime, Text
 
 BANDWIDTH_BYTES = 160e6
 """A copy of the bandwidth test: 40 million integers."""
@@ -29,7 +29,7 @@ def is_p2p_test(text: Text) -> bool:
 
 def read_p2p_test(text: Text) -> BenchmarkLog:
     """Return copies between pairs of GPUs: large ones by their rate, and small ones by their latency."""
-    copies: list[Copy] = []
+    copies: list[CopyTime] = []
     notes = ["bidirectional figures, diagonals and latencies of the CPU are not used"]
     for title, size in ((_BANDWIDTH, BANDWIDTH_BYTES), (_LATENCY, LATENCY_BYTES)):
         matrices = _matrices(text, title)
@@ -39,7 +39,7 @@ def read_p2p_test(text: Text) -> BenchmarkLog:
         for cell in matrices.get(chosen, []):
             if cell.row != cell.column:
                 seconds = size / (1e9 * cell.value) if title is _BANDWIDTH else 1e-6 * cell.value
-                copies.append(Copy(size, seconds, cell.line, (cell.row, cell.column)))
+                copies.append(CopyTime(size, seconds, cell.line, (cell.row, cell.column)))
     if not copies:
         raise text.mistake(text.lines[-1].number, "there is no pair of GPUs in this log", allowed="two GPUs or more")
     return BenchmarkLog(text.file, "p2pBandwidthLatencyTest", tuple(copies), tuple(notes))

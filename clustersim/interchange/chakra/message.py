@@ -57,7 +57,7 @@ _FLOATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 
 
 @dataclass(frozen=True)
-class Message:
+class ProtoMessage:
     """A node of a trace; `attributes` are those with one value, by name."""
 
     number: int
@@ -79,7 +79,7 @@ def framed(message: bytes) -> bytes:
     return varint(len(message)) + message
 
 
-def encode(message: Message) -> bytes:
+def encode(message: ProtoMessage) -> bytes:
     """Return a node as a message."""
     parts = [number_field(1, message.number), bytes_field(2, message.name), number_field(3, message.kind)]
     for number, deps in ((4, message.order_deps), (5, message.data_deps)):
@@ -102,7 +102,7 @@ def _value(name: str, value: Value) -> bytes:
     return double_field(number, float(value)) if number == _DOUBLE else number_field(number, int(value))
 
 
-def decode(data: bytes) -> Message:
+def decode(data: bytes) -> ProtoMessage:
     """Return a message as a node; raise ValueError where it is not one."""
     numbers, name = {1: 0, 3: 0, 7: 0}, ""
     data_deps: list[int] = []
@@ -117,7 +117,7 @@ def decode(data: bytes) -> Message:
             (order_deps if each.number == 4 else data_deps).extend(_integers(each))
         elif each.number == 10 and isinstance(each.value, bytes):
             attributes.update(_attribute(each.value))
-    return Message(numbers[1], name, numbers[3], tuple(data_deps), tuple(order_deps), numbers[7], attributes)
+    return ProtoMessage(numbers[1], name, numbers[3], tuple(data_deps), tuple(order_deps), numbers[7], attributes)
 
 
 def _integers(each: Field) -> Iterator[int]:

@@ -22,11 +22,11 @@ from clustersim.interchange.chakra.message import (
     MEM_LOAD,
     MEM_STORE,
     REDUCE_SCATTER_BLOCK,
-    Message,
+    ProtoMessage,
     decode,
 )
 from clustersim.interchange.chakra.wire import messages
-from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Node, in_order
+from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, TaskNode, in_order
 
 Groups = Mapping[str, tuple[int, ...]]
 _FILE = re.compile(r"(.+)\.(\d+)\.et")
@@ -35,7 +35,7 @@ _DEFAULT = ("", "0")  # names of the group of all ranks
 
 def read_chakra(
     folder: str | Path, groups: str | Path | None = None, on_progress: Callable[[float], None] = lambda share: None
-) -> list[list[Node]]:
+) -> list[list[TaskNode]]:
     """Return the graph of every rank of a trace [num_ranks]; raise InputError for what cannot be simulated.
 
     `folder` has one file `<name>.<rank>.et` for each rank, which may be compressed. `groups` is ASTRA-sim's file of
@@ -100,7 +100,7 @@ def _groups(where: Path, num_ranks: int) -> Groups:
     return known
 
 
-def _read(file: Path, rank: int, num_ranks: int, groups: Groups) -> list[Node]:
+def _read(file: Path, rank: int, num_ranks: int, groups: Groups) -> list[TaskNode]:
     reader = _Reader(file, rank, num_ranks, groups)
     try:
         data = file.read_bytes()
@@ -136,16 +136,16 @@ class _Reader:
         """Return an error of this file."""
         return InputError(Mistake(message, file=str(self._file), got=got, allowed=allowed))
 
-    def node(self, message: Message) -> Node:
+    def node(self, message: ProtoMessage) -> TaskNode:
         """Return a message as a node."""
-        node = Node(message.number, NOTHING, message.name, message.data_deps, message.order_deps)
+        node = TaskNode(message.number, NOTHING, message.name, message.data_deps, message.order_deps)
         if message.kind in (COMP, MEM_LOAD, MEM_STORE):
             return self._compute(node, message)
         if message.kind in (COMM_SEND, COMM_RECV):
             return self._message(node, message)
         return self._collective(node, message) if message.kind == COMM_COLL else node
 
-    def _compute(self, node: Node, message: Message) -> Node:
+    def _compute(self, node: TaskNode, message: ProtoMessage) -> TaskNode:
         seconds = self._number(message, "seconds", message.micros * 1e-6)
         has_work = self._number(message, "num_ops", 0.0) > 0
         if message.kind != COMP:
@@ -162,7 +162,7 @@ class _Reader:
         on_host = bool(message.attributes.get("is_cpu_op", False))
         return node._replace(kind=COMPUTE, seconds=seconds, flop=flop, moved_bytes=moved, on_host=on_host)
 
-    def _message(self, node: Node, message: Message) -> Node:
+    def _message(self, node: TaskNode, message: ProtoMessage) -> TaskNode:
         is_send = message.kind == COMM_SEND
         own, other = ("comm_src", "comm_dst") if is_send else ("comm_dst", "comm_src")
         here, peer = (int(self._number(message, key, default)) for key, default in ((own, self._rank), (other, None)))
@@ -177,7 +177,7 @@ class _Reader:
         kind = SEND if is_send else RECEIVE
         return node._replace(kind=kind, num_bytes=self._size(message), peer=peer, tag=tag)
 
-    def _collective(self, node: Node, message: Message) -> Node:
+    def _collective(self, node: TaskNode, message: ProtoMessage) -> TaskNode:
         number = int(self._number(message, "comm_type", None))
         op = "reduce-scatter" if number == REDUCE_SCATTER_BLOCK else "barrier" if number == BARRIER else None
         if op is None and not 0 <= number < len(COLLECTIVES):
@@ -203,13 +203,13 @@ class _Reader:
         algorithm = str(message.attributes.get("algorithm", "auto"))
         return node._replace(kind=COLLECTIVE, op=op, group=group, channel=name, num_bytes=size, algorithm=algorithm)
 
-    def _size(self, message: Message) -> float:
+    def _size(self, message: ProtoMessage) -> float:
         size = self._number(message, "num_bytes", self._number(message, "comm_size", None))
         if size < 0:
             raise self.error(f"node {message.number} '{message.name}' has {size:g} bytes", str(size), "0 or more")
         return size
 
-    def _number(self, message: Message, key: str, default: float | None) -> float:
+    def _number(self, message: ProtoMessage, key: str, default: float | None) -> float:
         value = message.attributes.get(key, default)
         if not isinstance(value, int | float) or not isfinite(value):
             what = "no" if value is None else f"{value!r} for"
@@ -219,7 +219,7 @@ class _Reader:
         return float(value)
 
 
-def _check_messages(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> None:
+def _check_messages(graphs: Sequence[Sequence[TaskNode]], files: Sequence[Path]) -> None:
     """Refuse messages that are sent and not received, or received and not sent."""
     sent: Counter[tuple[int, int, int]] = Counter()
     received: Counter[tuple[int, int, int]] = Counter()
@@ -233,9 +233,9 @@ def _check_messages(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> 
             raise InputError(Mistake(text, file=str(files[src])))
 
 
-def _check_collectives(graphs: Sequence[Sequence[Node]], files: Sequence[Path]) -> None:
+def _check_collectives(graphs: Sequence[Sequence[TaskNode]], files: Sequence[Path]) -> None:
     """Refuse collectives that the ranks of a group do not enter in the same order."""
-    entered: dict[tuple[str, tuple[int, ...]], dict[int, list[Node]]] = {}
+    entered: dict[tuple[str, tuple[int, ...]], dict[int, list[TaskNode]]] = {}
     for rank, graph in enumerate(graphs):
         for node in graph:
             if node.kind == COLLECTIVE:

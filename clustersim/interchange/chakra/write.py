@@ -17,17 +17,17 @@ from clustersim.interchange.chakra.message import (
     COMM_SEND,
     COMP,
     METADATA,
-    Message,
+    ProtoMessage,
     Value,
     encode,
     encode_attributes,
     framed,
     metadata,
 )
-from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Node, Task
+from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Task, TaskNode
 from clustersim.results.files import to_json
 
-NodeOf = Callable[[Task, int], Node]
+NodeOf = Callable[[Task, int], TaskNode]
 _KINDS = {COMPUTE: COMP, SEND: COMM_SEND, RECEIVE: COMM_RECV, COLLECTIVE: COMM_COLL}
 
 
@@ -119,7 +119,7 @@ class _Writer:
         """Return ASTRA-sim's communicator groups: ranks by a number, which a node has as its `pg_name`."""
         return {str(number): list(group) for (_, group), number in self._groups.items()}
 
-    def _own(self, node: Node, rank: int) -> dict[str, Value]:
+    def _own(self, node: TaskNode, rank: int) -> dict[str, Value]:
         """Return the attributes of a node that differ between the ranks of its stage."""
         if node.kind == SEND:
             return {"comm_src": rank, "comm_dst": node.peer}
@@ -136,7 +136,7 @@ class _Writer:
         return own
 
 
-def _messages(tasks: Sequence[Task]) -> list[Message]:
+def _messages(tasks: Sequence[Task]) -> list[ProtoMessage]:
     """Return the part of the nodes that all ranks of a stage share."""
     messages, exact_s, micros = [], 0.0, 0
     for node, *_ in tasks:
@@ -155,7 +155,9 @@ def _messages(tasks: Sequence[Task]) -> list[Message]:
         elif node.kind in (SEND, RECEIVE):
             attributes |= {**_size(node.num_bytes), "comm_tag": node.tag}
         kind = _KINDS.get(node.kind, METADATA)
-        messages.append(Message(node.number, node.name, kind, node.data_deps, node.order_deps, duration, attributes))
+        messages.append(
+            ProtoMessage(node.number, node.name, kind, node.data_deps, node.order_deps, duration, attributes)
+        )
     return messages
 
 

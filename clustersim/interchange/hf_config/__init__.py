@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clustersim.errors import InputError, unknown_name
 from clustersim.interchange.hf_config.bert import bert, roberta
-from clustersim.interchange.hf_config.blocks import Net
+from clustersim.interchange.hf_config.blocks import HfNet
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.gpt import gpt2, gpt_neox
 from clustersim.interchange.hf_config.llama import llama, mistral, mixtral, qwen2
@@ -22,7 +22,7 @@ from clustersim.registry import Registry
 
 __all__ = ["FAMILIES", "import_hf"]
 
-FAMILIES = Registry[Callable[[Net, Config], None]](
+FAMILIES = Registry[Callable[[HfNet, Config], None]](
     "model_type",
     {
         "bert": bert,
@@ -50,6 +50,6 @@ def import_hf(path: str | Path, tokens: int | None = None, name: str | None = No
         wrong = unknown_name("model_type", family, FAMILIES).mistakes[0]
         raise InputError(config.mistake("model_type", wrong.message, wrong.got, wrong.allowed))
     called = name or Path(config.text("_name_or_path", family)).name or family
-    net = Net(called, called, sample="sequence", source=f"{path}, a Hugging Face config of {family}")
+    net = HfNet(called, called, sample="sequence", source=f"{path}, a Hugging Face config of {family}")
     FAMILIES[family](net, config)
     return Imported(net.model(), tuple(config.notes))

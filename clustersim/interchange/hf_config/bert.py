@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import Net, feed_forward, token_head
+from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, token_head
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model.builder import Tensor
 from clustersim.model.catalogue.transformer import attention
@@ -26,7 +26,7 @@ class _Sizes:
     tokens: int
 
 
-def bert(net: Net, config: Config) -> None:
+def bert(net: HfNet, config: Config) -> None:
     """Build BERT; without `architectures` the encoder and its pooler, as in the catalogue."""
     kinds = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification",
              "ForQuestionAnswering")  # fmt: skip
@@ -48,7 +48,7 @@ def bert(net: Net, config: Config) -> None:
         token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
 
 
-def roberta(net: Net, config: Config) -> None:
+def roberta(net: HfNet, config: Config) -> None:
     """Build RoBERTa: BERT's encoder, other heads, and two positions that are never used."""
     kinds = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
     kind = config.architecture([f"Roberta{kind}" for kind in kinds]).removeprefix("Roberta")
@@ -86,7 +86,7 @@ def _sizes(config: Config, vocabulary: int, positions: int, unused: int) -> _Siz
     return sizes
 
 
-def _encoder(net: Net, sizes: _Sizes) -> Tensor:
+def _encoder(net: HfNet, sizes: _Sizes) -> Tensor:
     rows = [sizes.vocabulary, sizes.positions, sizes.segments]
     x = net.embedding("embeddings", sizes.tokens, sizes.features, rows)
     x = net.dropout("embeddings.drop", net.layer_norm("embeddings.norm", x))
@@ -100,7 +100,7 @@ def _encoder(net: Net, sizes: _Sizes) -> Tensor:
     return x
 
 
-def _word_head(net: Net, x: Tensor, sizes: _Sizes) -> None:
+def _word_head(net: HfNet, x: Tensor, sizes: _Sizes) -> None:
     """Predict every word: a layer as wide, and the embedding's matrix with a separate bias."""
     y = net.activation("head.act", sizes.function, net.linear("head.transform", x, sizes.features))
     y = net.linear("head.words", net.layer_norm("head.norm", y), sizes.vocabulary, bias=False, tied=True)

@@ -19,7 +19,7 @@ def op_of(function: str) -> str:
     return _OPS.get(function, function.replace("_", "-"))
 
 
-class Net(Builder):
+class HfNet(Builder):
     """The catalogue's builder, with the layers of newer transformers."""
 
     def activation(self, name: str, function: str, x: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ class Grouped:
     output_bias: bool
 
 
-def grouped_attention(net: Net, name: str, x: Tensor, sizes: Grouped) -> Tensor:
+def grouped_attention(net: HfNet, name: str, x: Tensor, sizes: Grouped) -> Tensor:
     """Add fused causal attention with rotary positions and grouped queries (Ainslie et al., 2023)."""
     query = net.linear(f"{name}.query", x, sizes.heads * sizes.width, bias=sizes.bias)
     both = net.linear(f"{name}.key_value", x, sizes.kv_heads * sizes.width, bias=sizes.bias, count=2)
@@ -57,7 +57,14 @@ def grouped_attention(net: Net, name: str, x: Tensor, sizes: Grouped) -> Tensor:
 
 
 def plain_attention(
-    net: Net, name: str, query: Tensor, key: Tensor, heads: int, features: int, num_shifts: int = 0, bias: bool = False
+    net: HfNet,
+    name: str,
+    query: Tensor,
+    key: Tensor,
+    heads: int,
+    features: int,
+    num_shifts: int = 0,
+    bias: bool = False,
 ) -> Tensor:
     """Add unfused attention from query, key and value, kernel by kernel as in the catalogue, with a projection to
     `features`.
@@ -73,19 +80,19 @@ def plain_attention(
     return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features, bias=bias))
 
 
-def feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias: bool = True) -> Tensor:
+def feed_forward(net: HfNet, name: str, x: Tensor, width: int, function: str, bias: bool = True) -> Tensor:
     """Add two linear layers, `width` features in between."""
     op = op_of(function)
     y = net.activation(f"{name}.{op}", function, net.linear(f"{name}.in", x, width, bias=bias))
     return net.linear(f"{name}.out", y, x.channels, bias=bias)
 
 
-def gated_feed_forward(net: Net, name: str, x: Tensor, width: int, function: str, bias: bool = False) -> Tensor:
+def gated_feed_forward(net: HfNet, name: str, x: Tensor, width: int, function: str, bias: bool = False) -> Tensor:
     """Add three linear layers: one gates another (Shazeer, 2020), the third projects back."""
     y = net.gate(f"{name}.gate", net.linear(f"{name}.in", x, width, bias=bias, count=2), op_of(function))
     return net.linear(f"{name}.out", y, x.channels, bias=bias)
 
 
-def token_head(net: Net, name: str, x: Tensor, outputs: int) -> None:
+def token_head(net: HfNet, name: str, x: Tensor, outputs: int) -> None:
     """End with a label for each token."""
     net.loss("loss", net.linear(name, net.dropout(f"{name}.drop", x), outputs))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clustersim.interchange.hf_config.blocks import Net, feed_forward
+from clustersim.interchange.hf_config.blocks import HfNet, feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model.builder import Tensor
 from clustersim.model.catalogue.transformer import attention
 
 
-def gpt2(net: Net, config: Config) -> None:
+def gpt2(net: HfNet, config: Config) -> None:
     """Build GPT-2, with its head unless `architectures` is GPT2Model."""
     kind = config.architecture(["GPT2LMHeadModel", "GPT2Model"])
     features, heads, layers = config.size("n_embd", 768), config.size("n_head", 12), config.layers("n_layer", 12)
@@ -32,7 +32,7 @@ def gpt2(net: Net, config: Config) -> None:
     net.loss("loss", x)
 
 
-def gpt_neox(net: Net, config: Config) -> None:
+def gpt_neox(net: HfNet, config: Config) -> None:
     """Build GPT-NeoX: rotary positions, both branches of a block on the same input, a separate head."""
     kind = config.architecture(["GPTNeoXForCausalLM", "GPTNeoXModel"])
     features, heads = config.size("hidden_size", 6144), config.size("num_attention_heads", 64)
@@ -62,7 +62,7 @@ def gpt_neox(net: Net, config: Config) -> None:
     net.loss("loss", x)
 
 
-def _rotary_attention(net: Net, name: str, x: Tensor, heads: int, bias: bool) -> Tensor:
+def _rotary_attention(net: HfNet, name: str, x: Tensor, heads: int, bias: bool) -> Tensor:
     """Add causal attention with rotary positions and one GEMM for query, key and value."""
     qkv = net.linear(f"{name}.qkv", x, 3 * x.channels, bias=bias)
     net.rotary(f"{name}.rotary", Tensor(2 * x.channels, qkv.height))

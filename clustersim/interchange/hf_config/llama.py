@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import Grouped, Net, gated_feed_forward, grouped_attention, op_of
+from clustersim.interchange.hf_config.blocks import Grouped, HfNet, gated_feed_forward, grouped_attention, op_of
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model.builder import Tensor
 
@@ -22,27 +22,27 @@ class _Defaults:
     experts: int = 0
 
 
-def llama(net: Net, config: Config) -> None:
+def llama(net: HfNet, config: Config) -> None:
     """Build a Llama."""
     _decoder(net, config, _Defaults("Llama", 32_000, 11_008, 0, 2048))
 
 
-def mistral(net: Net, config: Config) -> None:
+def mistral(net: HfNet, config: Config) -> None:
     """Build Mistral (Jiang et al., 2023). All pairs of tokens are counted, including those outside its window."""
     _decoder(net, config, _Defaults("Mistral", 32_000, 14_336, 8, 131_072))
 
 
-def mixtral(net: Net, config: Config) -> None:
+def mixtral(net: HfNet, config: Config) -> None:
     """Build Mixtral (Jiang et al., 2024): Mistral with experts, of which each token uses some."""
     _decoder(net, config, _Defaults("Mixtral", 32_000, 14_336, 8, 131_072, experts=8))
 
 
-def qwen2(net: Net, config: Config) -> None:
+def qwen2(net: HfNet, config: Config) -> None:
     """Build Qwen2 (2024): Llama with biases on query, key and value."""
     _decoder(net, config, _Defaults("Qwen2", 151_936, 22_016, 32, 32_768, qkv_bias=True))
 
 
-def _decoder(net: Net, config: Config, default: _Defaults) -> None:
+def _decoder(net: HfNet, config: Config, default: _Defaults) -> None:
     causal, plain, scored = (f"{default.prefix}{end}" for end in ("ForCausalLM", "Model", "ForSequenceClassification"))
     kind = config.architecture([causal, plain, scored])
     features, layers = config.size("hidden_size", 4096), config.layers("num_hidden_layers", 32)
@@ -86,7 +86,7 @@ def _attention_sizes(config: Config, features: int, default: _Defaults) -> Group
     return Grouped(heads, kv_heads, width, bias, output_bias=bias and not default.qkv_bias)
 
 
-def _experts(net: Net, name: str, x: Tensor, width: int, function: str, num: int, active: int) -> Tensor:
+def _experts(net: HfNet, name: str, x: Tensor, width: int, function: str, num: int, active: int) -> Tensor:
     """Add a gated layer of several experts: a router, the three GEMMs of the chosen experts, and their weighted sum."""
     net.router(f"{name}.router", x, num)
     y = net.experts(f"{name}.in", x, width, num, active, count=2)

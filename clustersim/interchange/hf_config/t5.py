@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import Net, feed_forward, gated_feed_forward, plain_attention
+from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, gated_feed_forward, plain_attention
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model.builder import Tensor
 
@@ -19,7 +19,7 @@ class _Sizes:
     buckets: int
 
 
-def t5(net: Net, config: Config) -> None:
+def t5(net: HfNet, config: Config) -> None:
     """Build a T5; encoder and decoder have the same number of tokens, and one sample is both."""
     config.architecture(["T5ForConditionalGeneration"])
     features, heads = config.size("d_model", 512), config.size("num_heads", 8)
@@ -39,7 +39,7 @@ def t5(net: Net, config: Config) -> None:
     net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
 
 
-def _stack(net: Net, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:
+def _stack(net: HfNet, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:
     """Add an encoder, or a decoder that attends to the encoder's output."""
     x = net.dropout(f"{name}.embedding.drop", x)
     for number in range(layers):
@@ -57,7 +57,9 @@ def _stack(net: Net, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: T
     return net.dropout(f"{name}.drop", net.rms_norm(f"{name}.norm", x))
 
 
-def _attention(net: Net, name: str, x: Tensor, sizes: _Sizes, num_shifts: int, memory: Tensor | None = None) -> Tensor:
+def _attention(
+    net: HfNet, name: str, x: Tensor, sizes: _Sizes, num_shifts: int, memory: Tensor | None = None
+) -> Tensor:
     """Add attention to the sequence itself, or to `memory`; the first of a stack learns position biases."""
     query = net.linear(f"{name}.query", x, sizes.inner, bias=False)
     both = net.linear(f"{name}.key_value", x if memory is None else memory, sizes.inner, bias=False, count=2)

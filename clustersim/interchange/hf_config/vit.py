@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
-from clustersim.interchange.hf_config.blocks import Net, feed_forward, plain_attention
+from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, plain_attention
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model.builder import Tensor
 
 
-def vit(net: Net, config: Config) -> None:
+def vit(net: HfNet, config: Config) -> None:
     """Build a ViT: a classifier over a class token, or the pooler of ViTModel."""
     if config.requested_tokens is not None:
         raise InputError("a sample of a ViT is an image; remove --tokens", got=str(config.requested_tokens))

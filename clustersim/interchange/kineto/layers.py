@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from clustersim.interchange.kineto.trace import Event, Trace, Work, is_module, module_name
+from clustersim.interchange.kineto.trace import Event, Trace, TraceWork, is_module, module_name
 
 PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
 _BACKWARD = "autograd::engine::evaluate_function: "
@@ -178,7 +178,7 @@ def _is_inside(op: Event, prefix: str) -> bool:
     return False
 
 
-def _phase(work: Work, backward: Event, forward: Event) -> int:
+def _phase(work: TraceWork, backward: Event, forward: Event) -> int:
     """Return 2 for work on weights, 1 for work on data and where they cannot be distinguished.
 
     cuDNN's and CUTLASS's kernel names contain `wgrad`; a convolution's mask may request only weights; of a linear

@@ -42,7 +42,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Work:
+class TraceWork:
     """Duration of work, with the operator that issued it; `kernel` is empty for work on the CPU."""
 
     op: Event
@@ -57,7 +57,7 @@ class Trace:
     file: str
     device: str
     events: tuple[Event, ...]
-    work: tuple[Work, ...]
+    work: tuple[TraceWork, ...]
     steps: tuple[Event, ...]
     compute_major: int | None  # the first GPU's major compute capability, None if unknown
 
@@ -165,13 +165,13 @@ def _kind(event: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _work(raw: Iterable[Mapping[str, Any]], events: Iterable[Event], ops: Iterable[Event]) -> Iterable[Work]:
+def _work(raw: Iterable[Mapping[str, Any]], events: Iterable[Event], ops: Iterable[Event]) -> Iterable[TraceWork]:
     """Yield timed work: kernels with the operator that launched them, or, without a GPU, the operators themselves."""
     on_device = [event for event in raw if event.get("cat") in _ON_DEVICE]
     if not on_device:
         for op in ops:
             inside_us = sum(child.duration_us for child in op.children if child.kind == "op")
-            yield Work(op, "", max(op.duration_us - inside_us, 0.0))
+            yield TraceWork(op, "", max(op.duration_us - inside_us, 0.0))
         return
     launches = {event.args.get("correlation"): event for event in events if event.kind == "launch"}
     by_id = {op.args.get("External id"): op for op in ops}
@@ -183,7 +183,7 @@ def _work(raw: Iterable[Mapping[str, Any]], events: Iterable[Event], ops: Iterab
             operator = operator.parent
         operator = operator or by_id.get(args.get("External id"))
         if operator is not None:
-            yield Work(operator, str(event.get("name")), float(event["dur"]))
+            yield TraceWork(operator, str(event.get("name")), float(event["dur"]))
 
 
 def is_module(event: Event) -> bool:

@@ -19,7 +19,7 @@ _BRANCHING = {"If", "Loop", "Scan"}
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """An operator: its name in the file, inputs and outputs by name (empty if omitted), attributes."""
 
     name: str
@@ -34,11 +34,11 @@ class Node:
 
 
 @dataclass
-class Graph:
+class OnnxGraph:
     """A whole file. `weights` has the shape of every real constant, `inputs` those of the inputs."""
 
     path: Path
-    nodes: list[Node]
+    nodes: list[OnnxNode]
     inputs: dict[str, tuple[int, ...]]
     outputs: list[str]
     weights: dict[str, tuple[int, ...]]
@@ -47,7 +47,7 @@ class Graph:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     real: set[str] = field(default_factory=set)
 
-    def shape(self, tensor: str, node: Node) -> tuple[int, ...]:
+    def shape(self, tensor: str, node: OnnxNode) -> tuple[int, ...]:
         """Return the shape of a tensor that a node reads or writes."""
         if tensor in self.shapes:
             return self.shapes[tensor]
@@ -61,7 +61,7 @@ class Graph:
         )
 
 
-def read_graph(path: Path, sizes: Mapping[str, int], batch: int | None = None) -> Graph:
+def read_graph(path: Path, sizes: Mapping[str, int], batch: int | None = None) -> OnnxGraph:
     """Return the graph of a file with every open dimension set: from `sizes`, and a leading one to 1.
 
     With a `batch` no dimension is used as the batch.
@@ -72,7 +72,7 @@ def read_graph(path: Path, sizes: Mapping[str, int], batch: int | None = None) -
     fed = [each for each in graph.input if each.name not in constants]
     leading = _fill(path, fed, graph, sizes, batch is None)
     _forget_weights(graph)
-    found = Graph(
+    found = OnnxGraph(
         path,
         [_node(each, index) for index, each in enumerate(graph.node)],
         {each.name: _sizes(each) for each in fed},
@@ -184,10 +184,10 @@ def _forget_weights(graph: onnx.GraphProto) -> None:
                 each.ClearField(numbers)
 
 
-def _node(node: onnx.NodeProto, index: int) -> Node:
+def _node(node: onnx.NodeProto, index: int) -> OnnxNode:
     attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     name = node.name or next((output for output in node.output if output), f"{node.op_type}.{index}")
-    return Node(name, node.op_type, tuple(node.input), tuple(node.output), dict(_plain(attributes)))
+    return OnnxNode(name, node.op_type, tuple(node.input), tuple(node.output), dict(_plain(attributes)))
 
 
 def _plain(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

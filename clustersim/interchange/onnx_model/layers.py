@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 
 from clustersim.errors import InputError, Mistake
 from clustersim.interchange.imported import Imported
-from clustersim.interchange.onnx_model.graph import Graph, Node
+from clustersim.interchange.onnx_model.graph import OnnxGraph, OnnxNode
 from clustersim.interchange.onnx_model.operators import (
     FREE,
     RECIPES,
     SHAPES,
     TRAINED_INPUTS,
     UNTRAINED,
-    Cost,
+    OpCost,
     elementwise,
     is_parameter,
 )
 from clustersim.model import Layer, Model
 
 
-def model_of(graph: Graph, name: str) -> Imported:
+def model_of(graph: OnnxGraph, name: str) -> Imported:
     """Return the workload of a graph; a loss is added for every output."""
     walk = _Walk(graph, {}, set(graph.inputs), set(), set())
     layers = [layer for node in graph.nodes for layer in walk.layers(node)]
@@ -53,7 +53,7 @@ class _Walk:
     `data` the tensors that depend on inputs, `needing` those whose gradient is needed.
     """
 
-    graph: Graph
+    graph: OnnxGraph
     origins: dict[str, frozenset[str]]
     data: set[str]
     needing: set[str]
@@ -62,7 +62,7 @@ class _Walk:
     def __post_init__(self) -> None:
         self.origins |= {weight: frozenset([weight]) for weight in self.graph.weights}
 
-    def layers(self, node: Node) -> list[Layer]:
+    def layers(self, node: OnnxNode) -> list[Layer]:
         """Return the layers of an operator; none where it reads no data, or is a view."""
         read = [tensor for tensor in node.inputs if tensor]
         if node.op in SHAPES:
@@ -90,7 +90,7 @@ class _Walk:
         name = node.name.strip("/")
         return [self._layer(name, cost, share + (rest if index == 0 else 0)) for index, cost in enumerate(costs)]
 
-    def _costs(self, node: Node) -> list[Cost]:
+    def _costs(self, node: OnnxNode) -> list[OpCost]:
         try:
             return RECIPES.get(node.op, elementwise)(self, node)
         except InputError:
@@ -104,7 +104,7 @@ class _Walk:
                 )
             ) from None
 
-    def _is_view(self, node: Node) -> bool:
+    def _is_view(self, node: OnnxNode) -> bool:
         """Return whether an operator is a view of data: selecting one row by a constant is a slice, not a copy."""
         picks = node.op == "Gather" and node.inputs[0] in self.data and self.is_weight(node.inputs[1])
         return node.op in FREE or (picks and self.graph.shapes.get(node.inputs[1]) == ())
@@ -117,7 +117,7 @@ class _Walk:
         """Return whether the backward pass continues below a tensor."""
         return tensor in self.needing
 
-    def _new_parameters(self, node: Node) -> list[str]:
+    def _new_parameters(self, node: OnnxNode) -> list[str]:
         """Return the weights at the parameter inputs of this operator that no earlier operator owns."""
         places = TRAINED_INPUTS.get(node.op, ())
         found = frozenset().union(*(self.origins.get(node.input(place), frozenset()) for place in places))
@@ -130,7 +130,7 @@ class _Walk:
         self.owned |= set(mine)
         return mine
 
-    def _layer(self, name: str, cost: Cost, num_parameters: int) -> Layer:
+    def _layer(self, name: str, cost: OpCost, num_parameters: int) -> Layer:
         batch = self.graph.batch
         weights = cost.flop * cost.weight_gradients
         return Layer(

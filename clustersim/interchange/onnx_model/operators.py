@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from clustersim.interchange.onnx_model.graph import Graph, Node
+from clustersim.interchange.onnx_model.graph import OnnxGraph, OnnxNode
 
 
 class Known(Protocol):
     """Known properties of tensors during a pass over a graph."""
 
-    graph: Graph
+    graph: OnnxGraph
 
     def is_weight(self, tensor: str) -> bool:
         """Return whether a tensor is computed only from constants."""
@@ -26,7 +26,7 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True)
-class Cost:
+class OpCost:
     """One kernel; FLOP and elements are a batch's, `shape` is one sample's as in `Layer.shape`.
 
     `data_gradients` and `weight_gradients` count the backward GEMMs, each as large as the forward one.
@@ -43,7 +43,7 @@ class Cost:
     kept_bytes: float | None = None  # as in `Layer`
 
 
-Recipe = Callable[[Known, Node], list[Cost]]
+Recipe = Callable[[Known, OnnxNode], list[OpCost]]
 
 FREE = {
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "CastLike", "Transpose", "Slice", "Split",
@@ -96,9 +96,9 @@ _NAMES = {
 _KEPT = {"LSTM": 6, "GRU": 4, "RNN": 1}  # gates, cell and state, of each token
 
 
-def elementwise(known: Known, node: Node) -> list[Cost]:
+def elementwise(known: Known, node: OnnxNode) -> list[OpCost]:
     """Return the cost of reading the data inputs and writing the result."""
-    return [Cost(op_name(node.op), _read(known, node), _written(known, node))]
+    return [OpCost(op_name(node.op), _read(known, node), _written(known, node))]
 
 
 def op_name(op: str) -> str:
@@ -110,20 +110,20 @@ def op_name(op: str) -> str:
     return _NAMES.get(op) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", op).lower()
 
 
-def _read(known: Known, node: Node) -> int:
+def _read(known: Known, node: OnnxNode) -> int:
     return sum(_size(known, tensor, node) for tensor in node.inputs if tensor and not known.is_weight(tensor))
 
 
-def _written(known: Known, node: Node) -> int:
+def _written(known: Known, node: OnnxNode) -> int:
     """Return the elements of the first output: others are indices, masks and statistics."""
     return _size(known, node.outputs[0], node)
 
 
-def _size(known: Known, tensor: str, node: Node) -> int:
+def _size(known: Known, tensor: str, node: OnnxNode) -> int:
     return math.prod(known.graph.shape(tensor, node))
 
 
-def _convolution(known: Known, node: Node) -> list[Cost]:
+def _convolution(known: Known, node: OnnxNode) -> list[OpCost]:
     """A convolution of one, two or three dimensions; depth and height are folded into one."""
     x, weight, y = (known.graph.shape(name, node) for name in (node.inputs[0], node.inputs[1], node.outputs[0]))
     flop = 2.0 * math.prod(weight[1:]) * math.prod(y)
@@ -132,10 +132,10 @@ def _convolution(known: Known, node: Node) -> list[Cost]:
         "groups": int(node.attributes.get("group", 1)),
     }
     needs = int(known.needs_gradient(node.inputs[0]))
-    return [Cost("convolution", math.prod(x), math.prod(y), flop, needs, 1, shape)]
+    return [OpCost("convolution", math.prod(x), math.prod(y), flop, needs, 1, shape)]
 
 
-def _transposed(known: Known, node: Node) -> list[Cost]:
+def _transposed(known: Known, node: OnnxNode) -> list[OpCost]:
     """The backward pass to data of a convolution, run forward."""
     x, weight, y = (known.graph.shape(name, node) for name in (node.inputs[0], node.inputs[1], node.outputs[0]))
     groups = int(node.attributes.get("group", 1))
@@ -144,18 +144,18 @@ def _transposed(known: Known, node: Node) -> list[Cost]:
     shape = _gemm_shape(rows, x[1] // groups, per_position, groups)
     flop = 2.0 * per_position * math.prod(x)
     needs = int(known.needs_gradient(node.inputs[0]))
-    return [Cost("transposed-convolution", math.prod(x), math.prod(y), flop, needs, 1, shape)]
+    return [OpCost("transposed-convolution", math.prod(x), math.prod(y), flop, needs, 1, shape)]
 
 
-def _pool(known: Known, node: Node) -> list[Cost]:
+def _pool(known: Known, node: OnnxNode) -> list[OpCost]:
     """A maximum or a mean of each window; the backward pass of a mean does not need its input."""
     x, y = (known.graph.shape(name, node) for name in (node.inputs[0], node.outputs[0]))
     shape = _window(known, node, x, y, node.attributes["kernel_shape"])
     kept = None if node.op == "MaxPool" else 0.0
-    return [Cost("pooling", math.prod(x), math.prod(y), shape=shape, kept_bytes=kept)]
+    return [OpCost("pooling", math.prod(x), math.prod(y), shape=shape, kept_bytes=kept)]
 
 
-def _window(known: Known, node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int]) -> dict[str, int]:
+def _window(known: Known, node: OnnxNode, x: Sequence[int], y: Sequence[int], kernel: Sequence[int]) -> dict[str, int]:
     """Return the keys of the shape of a sliding window; pads are those at the upper left."""
     num_dims = len(x) - 2
     strides = node.attributes.get("strides") or [1] * num_dims
@@ -176,7 +176,9 @@ def _window(known: Known, node: Node, x: Sequence[int], y: Sequence[int], kernel
     }
 
 
-def _pads(node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
+def _pads(
+    node: OnnxNode, x: Sequence[int], y: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
+) -> list[int]:
     """Return the pads of `auto_pad`: as many as the output size needs, half at the upper left."""
     sides = zip(x[2:], y[2:], kernel, strides, strict=True)
     short = [max(0, (out - 1) * stride + side - size) for size, out, side, stride in sides]
@@ -184,14 +186,14 @@ def _pads(node: Node, x: Sequence[int], y: Sequence[int], kernel: Sequence[int],
     return [(missing + lower) // 2 for missing in short]
 
 
-def _gemm(known: Known, node: Node) -> list[Cost]:
+def _gemm(known: Known, node: OnnxNode) -> list[OpCost]:
     left, right = (known.graph.shape(name, node) for name in node.inputs[:2])
     rows, inputs = left[::-1] if node.attributes.get("transA") else left
     outputs = right[0] if node.attributes.get("transB") else right[-1]
     return [_multiplied(known, node, 1, rows, inputs, outputs)]
 
 
-def _matmul(known: Known, node: Node) -> list[Cost]:
+def _matmul(known: Known, node: OnnxNode) -> list[OpCost]:
     """A matrix product with numpy's broadcasting: a matrix of weights multiplies all rows at once."""
     left, right = (known.graph.shape(name, node) for name in node.inputs[:2])
     if len(right) <= 2:
@@ -201,7 +203,7 @@ def _matmul(known: Known, node: Node) -> list[Cost]:
     return [_multiplied(known, node, count, rows, left[-1], right[-1])]
 
 
-def _multiplied(known: Known, node: Node, count: int, rows: int, inputs: int, outputs: int) -> Cost:
+def _multiplied(known: Known, node: OnnxNode, count: int, rows: int, inputs: int, outputs: int) -> OpCost:
     """Return `count` GEMMs of rows x inputs by inputs x outputs; the batch is either in the rows or in the count."""
     pair = node.inputs[:2]
     weights = [tensor for tensor in pair if known.is_weight(tensor)]
@@ -216,10 +218,10 @@ def _multiplied(known: Known, node: Node, count: int, rows: int, inputs: int, ou
     elif count == 1 and rows % batch == 0:
         shape = _gemm_shape(rows // batch, inputs, outputs, 1)
     op = "fully-connected" if weights else "matmul"
-    return Cost(op, _read(known, node), _written(known, node), flop, needing, len(weights), shape)
+    return OpCost(op, _read(known, node), _written(known, node), flop, needing, len(weights), shape)
 
 
-def _einsum(known: Known, node: Node) -> list[Cost]:
+def _einsum(known: Known, node: OnnxNode) -> list[OpCost]:
     """A product over named dimensions: 2 FLOP for each combination of all of them. It has no shape."""
     terms = str(node.attributes["equation"]).replace(" ", "").partition("->")[0].split(",")
     sizes: dict[str, int] = {}
@@ -233,10 +235,10 @@ def _einsum(known: Known, node: Node) -> list[Cost]:
     needing = sum(known.needs_gradient(tensor) for tensor in node.inputs)
     flop = 2.0 * math.prod(sizes.values()) if len(terms) > 1 else 0.0
     op = "fully-connected" if weights else "matmul"
-    return [Cost(op, _read(known, node), _written(known, node), flop, needing, len(weights))]
+    return [OpCost(op, _read(known, node), _written(known, node), flop, needing, len(weights))]
 
 
-def _attention(known: Known, node: Node) -> list[Cost]:
+def _attention(known: Known, node: OnnxNode) -> list[OpCost]:
     """Fused attention of [batch, heads, tokens, width], or of [batch, tokens, heads x width] with given heads."""
     query, key, value = (known.graph.shape(name, node) for name in node.inputs[:3])
     heads = int(node.attributes.get("q_num_heads", query[1]))
@@ -251,12 +253,12 @@ def _attention(known: Known, node: Node) -> list[Cost]:
     read, written = math.prod(query) + math.prod(key), _written(known, node)
     shapes = [_gemm_shape(rows, width, keys, images * heads), _gemm_shape(rows, keys, outputs, images * heads)]
     return [
-        Cost("matmul", read, 0, scored, sum(needs[:2]), 0, shapes[0], "scores"),
-        Cost("matmul", math.prod(value), written, mixed, int(any(needs[:2])) + needs[2], 0, shapes[1], "context"),
+        OpCost("matmul", read, 0, scored, sum(needs[:2]), 0, shapes[0], "scores"),
+        OpCost("matmul", math.prod(value), written, mixed, int(any(needs[:2])) + needs[2], 0, shapes[1], "context"),
     ]
 
 
-def _recurrent(known: Known, node: Node) -> list[Cost]:
+def _recurrent(known: Known, node: OnnxNode) -> list[OpCost]:
     """An LSTM, GRU or RNN: one GEMM of [input, state] with all gates for each token and direction."""
     x, weight, state = (known.graph.shape(name, node) for name in node.inputs[:3])
     ways, gates, inputs = weight
@@ -268,13 +270,13 @@ def _recurrent(known: Known, node: Node) -> list[Cost]:
     shape = _gemm_shape(max(1, samples // known.graph.batch), inputs + hidden, gates, tokens)
     kept = _KEPT[node.op] * hidden * tokens * samples
     labels = ("forward", "reverse") if ways > 1 else ("",)
-    return [Cost(op, math.prod(x), kept, flop, needs, 1, shape, label) for label in labels]
+    return [OpCost(op, math.prod(x), kept, flop, needs, 1, shape, label) for label in labels]
 
 
-def _gather(known: Known, node: Node) -> list[Cost]:
+def _gather(known: Known, node: OnnxNode) -> list[OpCost]:
     """A lookup: of words in a table of weights, or of some of the data."""
     if known.is_weight(node.inputs[0]):
-        return [Cost("embedding", _read(known, node), _written(known, node))]
+        return [OpCost("embedding", _read(known, node), _written(known, node))]
     return elementwise(known, node)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from clustersim.network.flow import Flow, Path
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.network.python_engine.instants import InstantLoop
-from clustersim.network.python_engine.plans import Plan
+from clustersim.network.python_engine.plans import StepPlan
 
 
 class StepRanks(Protocol):
@@ -33,7 +33,7 @@ class OpenStep:
 
     __slots__ = ("_eager", "_num_bytes", "_own", "_paths", "_pattern", "_reduce", "collective", "num_inside", "number")
 
-    def __init__(self, collective: StepRanks, number: int, plan: Plan):
+    def __init__(self, collective: StepRanks, number: int, plan: StepPlan):
         self.number = number
         self.collective = collective
         self.num_inside = 0  # ranks that have reached this step and not left it

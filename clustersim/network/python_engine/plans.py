@@ -37,7 +37,7 @@ class Pattern:
                 self.own[dst].append((number, src))
 
 
-class Plan(NamedTuple):
+class StepPlan(NamedTuple):
     """A step prepared for simulation: its pattern, and of each message its bytes, reduction and protocol.
 
     `eager` says which messages do not wait for their receiver; None where none is eager.
@@ -63,16 +63,16 @@ class Plans:
         self._waits: WeakKeyDictionary[Schedule, dict[bytes, float | None]] = WeakKeyDictionary()
         self._num_messages = 0
         self._num_planned = 0
-        self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, Hashable], Plan]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[Schedule, dict[tuple[bytes, Hashable], StepPlan]] = WeakKeyDictionary()
 
-    def kept(self, schedule: Schedule) -> dict[tuple[bytes, Hashable], Plan]:
+    def kept(self, schedule: Schedule) -> dict[tuple[bytes, Hashable], StepPlan]:
         """Return the steps that are kept of a schedule, by nodes and pattern; they are dropped with the schedule."""
         return self._kept.setdefault(schedule, {})
 
-    def step(self, schedule: Schedule, nodes: np.ndarray, number: int) -> Plan:
+    def step(self, schedule: Schedule, nodes: np.ndarray, number: int) -> StepPlan:
         """Prepare a step of a schedule between these nodes [num_ranks]."""
         columns = schedule.step(number)
-        plan = Plan(
+        plan = StepPlan(
             self._pattern(nodes, columns, self._wait_s(schedule, nodes)),
             columns.num_bytes.tolist(),
             columns.reduce.tolist(),

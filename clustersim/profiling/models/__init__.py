@@ -17,11 +17,11 @@ from clustersim.profiling.models.nin import nin
 from clustersim.profiling.models.resnet import resnet
 from clustersim.profiling.models.squeezenet import squeezenet
 from clustersim.profiling.models.vgg import vgg
-from clustersim.profiling.net import Graph, Net
+from clustersim.profiling.net import NetGraph, TorchNet
 
 __all__ = ["MODELS", "build_model", "canonical", "model_writer"]
 
-MODELS: dict[str, Callable[[Net], None]] = {
+MODELS: dict[str, Callable[[TorchNet], None]] = {
     "alexnet": alexnet,
     "alexnet-caffe": two_towers,
     "caffenet": caffenet,
@@ -63,15 +63,15 @@ def _without_hyphens(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])-(?=\d)", "", name)
 
 
-def model_writer(name: str) -> Callable[[Net], None] | None:
+def model_writer(name: str) -> Callable[[TorchNet], None] | None:
     """Return the function that builds a model of the table, or a GPT whose name gives its sizes; otherwise None."""
     return MODELS.get(name) or any_gpt(name)
 
 
-def build_model(name: str) -> Graph:
+def build_model(name: str) -> NetGraph:
     """Return a model of the table (`model_writer`), on torch's meta device."""
     write = model_writer(name)
     assert write is not None, f"there is no model {name}"
-    net = Net()
+    net = TorchNet()
     write(net)
     return net.graph()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clustersim.profiling.net import Net, Value
+from clustersim.profiling.net import TorchNet, Value
 
 
-def alexnet(net: Net) -> None:
+def alexnet(net: TorchNet) -> None:
     """Build the single tower of 2014."""
     x = net.image(3, 224, 224)
     x = _conv(net, "1", x, 64, kernel=11, stride=4, pad=2)
@@ -18,17 +18,17 @@ def alexnet(net: Net) -> None:
     classifier(net, net.max_pool("pool5", x, 3, 2))
 
 
-def two_towers(net: Net) -> None:
+def two_towers(net: TorchNet) -> None:
     """Build the network of 2012, which normalises before it pools."""
     _towers(net, norm_first=True)
 
 
-def caffenet(net: Net) -> None:
+def caffenet(net: TorchNet) -> None:
     """Build Caffe's reference network, which pools before it normalises."""
     _towers(net, norm_first=False)
 
 
-def _towers(net: Net, norm_first: bool) -> None:
+def _towers(net: TorchNet, norm_first: bool) -> None:
     def shrink(number: str, x: Value) -> Value:
         norm, pool = f"norm{number}", f"pool{number}"
         if norm_first:
@@ -44,7 +44,7 @@ def _towers(net: Net, norm_first: bool) -> None:
     classifier(net, net.max_pool("pool5", x, 3, 2, ceil=True))
 
 
-def classifier(net: Net, x: Value) -> None:
+def classifier(net: TorchNet, x: Value) -> None:
     """End with three fully connected layers, as in VGG."""
     for number in ("6", "7"):
         x = net.relu(f"relu{number}", net.fully_connected(f"fc{number}", x, 4096))
@@ -53,6 +53,6 @@ def classifier(net: Net, x: Value) -> None:
 
 
 def _conv(
-    net: Net, number: str, x: Value, filters: int, kernel: int, stride: int = 1, pad: int = 0, groups: int = 1
+    net: TorchNet, number: str, x: Value, filters: int, kernel: int, stride: int = 1, pad: int = 0, groups: int = 1
 ) -> Value:
     return net.relu(f"relu{number}", net.conv(f"conv{number}", x, filters, kernel, stride, pad, groups))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clustersim.profiling.net import Net, Value
+from clustersim.profiling.net import TorchNet, Value
 
 # filters of: 1x1, 3x3 reduce, 3x3, 5x5 reduce, 5x5, pool projection
 _INCEPTIONS = {
@@ -22,10 +22,10 @@ _HEADS = {"4a": "loss1", "4d": "loss2"}
 _HEAD_WEIGHT = 0.3
 
 
-def googlenet(auxiliary: bool) -> Callable[[Net], None]:
+def googlenet(auxiliary: bool) -> Callable[[TorchNet], None]:
     """Return a builder of GoogLeNet, with or without its two training heads."""
 
-    def write(net: Net) -> None:
+    def write(net: TorchNet) -> None:
         x = net.image(3, 224, 224)
         x = _conv(net, "conv1/7x7_s2", x, 64, kernel=7, stride=2, pad=3)
         x = net.lrn("pool1/norm1", net.max_pool("pool1/3x3_s2", x, 3, 2, ceil=True))
@@ -44,7 +44,7 @@ def googlenet(auxiliary: bool) -> Callable[[Net], None]:
     return write
 
 
-def _inception(net: Net, name: str, x: Value, filters: tuple[int, int, int, int, int, int]) -> Value:
+def _inception(net: TorchNet, name: str, x: Value, filters: tuple[int, int, int, int, int, int]) -> Value:
     one, reduce_three, three, reduce_five, five, projection = filters
     a = _conv(net, f"{name}/1x1", x, one, kernel=1)
     b = _conv(net, f"{name}/3x3_reduce", x, reduce_three, kernel=1)
@@ -56,13 +56,13 @@ def _inception(net: Net, name: str, x: Value, filters: tuple[int, int, int, int,
     return net.concat(f"{name}/output", a, b, c, d)
 
 
-def _head(net: Net, name: str, x: Value) -> None:
+def _head(net: TorchNet, name: str, x: Value) -> None:
     x = net.mean_pool(f"{name}/ave_pool", x, 5, 3, ceil=True)
     x = net.fully_connected(f"{name}/fc", _conv(net, f"{name}/conv", x, 128, kernel=1), 1024)
     x = net.dropout(f"{name}/drop_fc", net.relu(f"{name}/relu_fc", x), 0.7)
     net.loss(f"{name}/loss", net.fully_connected(f"{name}/classifier", x, 1000), _HEAD_WEIGHT)
 
 
-def _conv(net: Net, name: str, x: Value, filters: int, kernel: int, stride: int = 1, pad: int = 0) -> Value:
+def _conv(net: TorchNet, name: str, x: Value, filters: int, kernel: int, stride: int = 1, pad: int = 0) -> Value:
     folder, _, last = name.rpartition("/")
     return net.relu(f"{folder}/relu_{last.removesuffix('_s2')}", net.conv(name, x, filters, kernel, stride, pad))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from clustersim.profiling.net import Net, Value
+from clustersim.profiling.net import TorchNet, Value
 
 _WORDS, _TOKENS, _TOKENS_OF_ANY, _DROPOUT = 50_257, 1024, 2048, 0.1
 _ANY = re.compile(r"gpt-(\d+)x(\d+)x(\d+)(?:-seq(\d+))?(?:-vocab(\d+))?")
 
 
-def any_gpt(name: str) -> Callable[[Net], None] | None:
+def any_gpt(name: str) -> Callable[[TorchNet], None] | None:
     """Return a builder of a GPT whose name gives its sizes, as in the catalogue; None for other names.
 
     `gpt-12x768x12-seq128` is GPT-2 small on 128 tokens: 12 layers of 768 features and 12 heads.
@@ -26,10 +26,12 @@ def any_gpt(name: str) -> Callable[[Net], None] | None:
     return gpt2(layers, features, heads, tokens, words)
 
 
-def gpt2(layers: int, features: int, heads: int, tokens: int = _TOKENS, words: int = _WORDS) -> Callable[[Net], None]:
+def gpt2(
+    layers: int, features: int, heads: int, tokens: int = _TOKENS, words: int = _WORDS
+) -> Callable[[TorchNet], None]:
     """Return a builder of a GPT of `layers` layers on `tokens` tokens. Attention is torch's fused kernel."""
 
-    def write(net: Net) -> None:
+    def write(net: TorchNet) -> None:
         embedding = net.embedding("embedding", net.words(tokens), words, features, num_positions=tokens)
         x = net.dropout("drop", embedding, _DROPOUT)
         for number in range(layers):
@@ -39,7 +41,7 @@ def gpt2(layers: int, features: int, heads: int, tokens: int = _TOKENS, words: i
     return write
 
 
-def _block(net: Net, name: str, x: Value, heads: int) -> Value:
+def _block(net: TorchNet, name: str, x: Value, heads: int) -> Value:
     features = x.channels
     y = net.linear(f"{name}.attention.qkv", net.layer_norm(f"{name}.norm1", x), 3 * features)
     rest = tuple(f"{name}.attention.{part}" for part in ("softmax", "drop_weights", "context"))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clustersim.profiling.net import Net, Pair, Value
+from clustersim.profiling.net import Pair, TorchNet, Value
 
 _HEAD_WEIGHT = 0.4
 
 
-def inception_v3(auxiliary: bool) -> Callable[[Net], None]:
+def inception_v3(auxiliary: bool) -> Callable[[TorchNet], None]:
     """Return a builder of Inception-v3, with or without the auxiliary head of some training recipes."""
 
-    def write(net: Net) -> None:
+    def write(net: TorchNet) -> None:
         x = net.image(3, 299, 299)
         x = _conv(net, "Conv2d_1a_3x3", x, 32, 3, stride=2)
         x = _conv(net, "Conv2d_2a_3x3", x, 32, 3)
@@ -37,7 +37,7 @@ def inception_v3(auxiliary: bool) -> Callable[[Net], None]:
     return write
 
 
-def _square(net: Net, name: str, x: Value, pool_filters: int) -> Value:
+def _square(net: TorchNet, name: str, x: Value, pool_filters: int) -> Value:
     """Figure 5 of the paper, with one 5x5 kept."""
     a = _conv(net, f"{name}.branch1x1", x, 64, 1)
     b = _conv(net, f"{name}.branch5x5_1", x, 48, 1)
@@ -49,7 +49,7 @@ def _square(net: Net, name: str, x: Value, pool_filters: int) -> Value:
     return net.concat(f"{name}.concat", a, b, c, d)
 
 
-def _shrink_to_17(net: Net, name: str, x: Value) -> Value:
+def _shrink_to_17(net: TorchNet, name: str, x: Value) -> Value:
     a = _conv(net, f"{name}.branch3x3", x, 384, 3, stride=2)
     b = _conv(net, f"{name}.branch3x3dbl_1", x, 64, 1)
     b = _conv(net, f"{name}.branch3x3dbl_2", b, 96, 3, pad=1)
@@ -57,7 +57,7 @@ def _shrink_to_17(net: Net, name: str, x: Value) -> Value:
     return net.concat(f"{name}.concat", a, b, net.max_pool(f"{name}.maxpool", x, 3, 2))
 
 
-def _factored(net: Net, name: str, x: Value, filters: int) -> Value:
+def _factored(net: TorchNet, name: str, x: Value, filters: int) -> Value:
     """Figure 6: a 7x7 as a row and a column."""
     row, column = (1, 7), (7, 1)
     a = _conv(net, f"{name}.branch1x1", x, 192, 1)
@@ -73,7 +73,7 @@ def _factored(net: Net, name: str, x: Value, filters: int) -> Value:
     return net.concat(f"{name}.concat", a, b, c, d)
 
 
-def _shrink_to_8(net: Net, name: str, x: Value) -> Value:
+def _shrink_to_8(net: TorchNet, name: str, x: Value) -> Value:
     a = _conv(net, f"{name}.branch3x3_1", x, 192, 1)
     a = _conv(net, f"{name}.branch3x3_2", a, 320, 3, stride=2)
     b = _conv(net, f"{name}.branch7x7x3_1", x, 192, 1)
@@ -83,7 +83,7 @@ def _shrink_to_8(net: Net, name: str, x: Value) -> Value:
     return net.concat(f"{name}.concat", a, b, net.max_pool(f"{name}.maxpool", x, 3, 2))
 
 
-def _wide(net: Net, name: str, x: Value) -> Value:
+def _wide(net: TorchNet, name: str, x: Value) -> Value:
     """Figure 7: the row and the column in parallel."""
     a = _conv(net, f"{name}.branch1x1", x, 320, 1)
     b = _conv(net, f"{name}.branch3x3_1", x, 384, 1)
@@ -95,17 +95,17 @@ def _wide(net: Net, name: str, x: Value) -> Value:
     return net.concat(f"{name}.concat", a, b, c, d)
 
 
-def _both(net: Net, name: str, x: Value) -> Value:
+def _both(net: TorchNet, name: str, x: Value) -> Value:
     row = _conv(net, f"{name}a", x, 384, (1, 3), pad=(0, 1))
     column = _conv(net, f"{name}b", x, 384, (3, 1), pad=(1, 0))
     return net.concat(f"{name}.concat", row, column)
 
 
-def _pool_branch(net: Net, name: str, x: Value, filters: int) -> Value:
+def _pool_branch(net: TorchNet, name: str, x: Value, filters: int) -> Value:
     return _conv(net, f"{name}.branch_pool", net.mean_pool(f"{name}.avg_pool", x, 3, 1, pad=1), filters, 1)
 
 
-def _head(net: Net, name: str, x: Value) -> None:
+def _head(net: TorchNet, name: str, x: Value) -> None:
     x = net.mean_pool(f"{name}.avg_pool", x, 5, 3)
     x = _conv(net, f"{name}.conv0", x, 128, 1)
     x = _conv(net, f"{name}.conv1", x, 768, 5)
@@ -113,6 +113,6 @@ def _head(net: Net, name: str, x: Value) -> None:
     net.loss(f"{name}.loss", x, _HEAD_WEIGHT)
 
 
-def _conv(net: Net, name: str, x: Value, filters: int, kernel: Pair, stride: int = 1, pad: Pair = 0) -> Value:
+def _conv(net: TorchNet, name: str, x: Value, filters: int, kernel: Pair, stride: int = 1, pad: Pair = 0) -> Value:
     x = net.conv(f"{name}.conv", x, filters, kernel, stride, pad, bias=False)
     return net.relu(f"{name}.relu", net.batch_norm(f"{name}.bn", x))

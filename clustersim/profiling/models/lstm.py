@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clustersim.profiling.net import Net
+from clustersim.profiling.net import TorchNet
 
 _WORDS, _TOKENS = 10_000, 35
 
 
-def lstm_lm(hidden: int, dropout: float) -> Callable[[Net], None]:
+def lstm_lm(hidden: int, dropout: float) -> Callable[[TorchNet], None]:
     """Return a builder of the model with `hidden` units a layer, and the paper's dropout for that size."""
 
-    def write(net: Net) -> None:
+    def write(net: TorchNet) -> None:
         x = net.dropout("drop0", net.embedding("embedding", net.words(_TOKENS), _WORDS, hidden), dropout)
         for number in (1, 2):
             x = net.dropout(f"drop{number}", net.lstm(f"lstm{number}", x, hidden), dropout)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clustersim.profiling.net import Net, Value
+from clustersim.profiling.net import TorchNet, Value
 
 
-def nin(net: Net) -> None:
+def nin(net: TorchNet) -> None:
     """Build the ImageNet network of the Caffe model zoo."""
     x = net.image(3, 224, 224)
     x = _block(net, x, ("conv1", "cccp1", "cccp2"), (96, 96, 96), kernel=11, stride=4)
@@ -19,7 +19,13 @@ def nin(net: Net) -> None:
 
 
 def _block(
-    net: Net, x: Value, names: tuple[str, ...], filters: tuple[int, ...], kernel: int, stride: int = 1, pad: int = 0
+    net: TorchNet,
+    x: Value,
+    names: tuple[str, ...],
+    filters: tuple[int, ...],
+    kernel: int,
+    stride: int = 1,
+    pad: int = 0,
 ) -> Value:
     x = net.relu(f"relu_{names[0]}", net.conv(names[0], x, filters[0], kernel, stride, pad))
     for name, width in zip(names[1:], filters[1:], strict=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clustersim.profiling.net import Net, Value
+from clustersim.profiling.net import TorchNet, Value
 
 
-def squeezenet(net: Net) -> None:
+def squeezenet(net: TorchNet) -> None:
     """Build SqueezeNet 1.0."""
     x = net.image(3, 224, 224)
     x = net.relu("relu_conv1", net.conv("conv1", x, 96, kernel=7, stride=2))
@@ -18,7 +18,7 @@ def squeezenet(net: Net) -> None:
     net.loss("loss", net.global_pool("pool10", net.relu("relu_conv10", x)))
 
 
-def _fire(net: Net, name: str, x: Value, squeeze: int) -> Value:
+def _fire(net: TorchNet, name: str, x: Value, squeeze: int) -> Value:
     x = net.relu(f"{name}/relu_squeeze1x1", net.conv(f"{name}/squeeze1x1", x, squeeze, kernel=1))
     a = net.relu(f"{name}/relu_expand1x1", net.conv(f"{name}/expand1x1", x, 4 * squeeze, kernel=1))
     b = net.relu(f"{name}/relu_expand3x3", net.conv(f"{name}/expand3x3", x, 4 * squeeze, kernel=3, pad=1))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from clustersim.profiling.models.alexnet import classifier
-from clustersim.profiling.net import Net
+from clustersim.profiling.net import TorchNet
 
 
-def vgg(*blocks: int) -> Callable[[Net], None]:
+def vgg(*blocks: int) -> Callable[[TorchNet], None]:
     """Return a builder of a VGG with these numbers of convolutions in each block."""
 
-    def write(net: Net) -> None:
+    def write(net: TorchNet) -> None:
         x = net.image(3, 224, 224)
         for block, num_convolutions in enumerate(blocks, start=1):
             for number in range(1, num_convolutions + 1):

@@ -7,7 +7,7 @@ import numpy as np
 from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.interchange.benchmark_logs import Collective
+from clustersim.interchange.benchmark_logs import CollectiveTime
 from clustersim.network import Environment
 from clustersim.simulate.build import build_network
 from clustersim.simulate.collective import simulate_schedule
@@ -16,7 +16,7 @@ from clustersim.topology.placement import Block
 from clustersim.validation.calibration.experiment import Experiment, Simulate
 
 
-def collective_experiment(each: Collective, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:
+def collective_experiment(each: CollectiveTime, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:
     """Return a log's collective on the first GPUs of a cluster; `num_gpus` is for logs without their number."""
     size = each.num_ranks or num_gpus
     if size is None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.interchange.benchmark_logs import HOST, Copy
+from clustersim.interchange.benchmark_logs import HOST, CopyTime
 from clustersim.network import Environment
 from clustersim.simulate.build import build_network
 from clustersim.topology import Node, Topology
@@ -16,7 +16,7 @@ Leg = tuple[int, int]
 """The source and the destination node of a copy."""
 
 
-def copy_experiment(each: Copy, file: str, cluster: Topology) -> Experiment:
+def copy_experiment(each: CopyTime, file: str, cluster: Topology) -> Experiment:
     """Return a log's copy: between the ends that it names, or between two ranks, on two hosts if there are several.
 
     If the transport stages messages between GPUs, a message goes to the memory of its host, to that of the other host,
@@ -44,7 +44,7 @@ def _stages(transport: Transport) -> bool:
     return transport.buffers == "host"
 
 
-def _ranks(each: Copy, cluster: Topology) -> tuple[int, int]:
+def _ranks(each: CopyTime, cluster: Topology) -> tuple[int, int]:
     """Return the GPU numbers of the two ranks of a run that does not name them."""
     if cluster.num_gpus < 2:
         message = f"a message needs two GPUs, and '{cluster.name}' has one"
@@ -68,7 +68,7 @@ def _pair(ends: tuple[int | str, int | str], cluster: Topology) -> Leg:
     return src, dst
 
 
-def _sent_s(cluster: Topology, transport: Transport, leg: Leg, each: Copy) -> float:
+def _sent_s(cluster: Topology, transport: Transport, leg: Leg, each: CopyTime) -> float:
     """Return when the last of the messages, which start together, has arrived."""
     env = Environment()
     src, dst = ([Node(node)] * each.num_messages for node in leg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
-from clustersim.interchange.benchmark_logs import BenchmarkLog, Collective, Copy
+from clustersim.interchange.benchmark_logs import BenchmarkLog, CollectiveTime, CopyTime
 from clustersim.topology import Topology
 from clustersim.validation.calibration.collectives import collective_experiment
 from clustersim.validation.calibration.copies import copy_experiment
@@ -20,9 +20,9 @@ def experiments(log: BenchmarkLog, cluster: Topology, num_gpus: int | None = Non
     return [_experiment(each, log.file, cluster, num_gpus) for each in log.measurements]
 
 
-def _experiment(each: Collective | Copy, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:
+def _experiment(each: CollectiveTime | CopyTime, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:
     try:
-        if isinstance(each, Collective):
+        if isinstance(each, CollectiveTime):
             return collective_experiment(each, file, cluster, num_gpus)
         return copy_experiment(each, file, cluster)
     except InputError as error:
