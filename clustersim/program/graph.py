@@ -64,7 +64,7 @@ def in_order(nodes: Sequence[TaskNode]) -> list[TaskNode]:
 
     Raise InputError where dependencies form a cycle.
 
-    >>> [node.number for node in in_order([Node(1, NOTHING, "a", (2,)), Node(2, NOTHING, "b")])]
+    >>> [node.number for node in in_order([TaskNode(1, NOTHING, "a", (2,)), TaskNode(2, NOTHING, "b")])]
     [2, 1]
     """
     place_of = {node.number: place for place, node in enumerate(nodes)}

@@ -85,7 +85,7 @@ def test_a_node_is_what_googles_library_reads() -> None:
         {"is_cpu_op": False, "num_ops": 10**15, "tensor_size": 2**40, "comm_type": 2, "comm_size": 10**12,
          "comm_src": 3, "comm_dst": 1023, "comm_tag": 9, "pg_name": "12", "algorithm": "ring", "seconds": 0.1},
     )  # fmt: skip
-    node = chakra_schema.schema()["TaskNode"].FromString(encode(message))
+    node = chakra_schema.schema()["Node"].FromString(encode(message))
     assert (node.id, node.name, node.type, node.duration_micros) == (7, "forward é", COMM_SEND, 1234)
     assert (list(node.data_deps), list(node.ctrl_deps)) == ([5, 300], [6])
     values = {attr.name: getattr(attr, attr.WhichOneof("value")) for attr in node.attr}
@@ -98,7 +98,7 @@ def test_a_node_is_what_googles_library_reads() -> None:
 
 
 def test_attributes_of_any_type_are_read() -> None:
-    node = chakra_schema.schema()["TaskNode"](id=1, type=COMP)
+    node = chakra_schema.schema()["Node"](id=1, type=COMP)
     for name, kind, value in (
         ("a", "int64", -5), ("b", "uint32", 5), ("c", "float", 0.5), ("d", "double", -2.5), ("e", "bool", True),
         ("f", "string", "x"), ("g", "int32", -1), ("h", "uint64", 2**63),
@@ -159,7 +159,7 @@ def test_googles_library_reads_every_file_of_ours(exported: Any) -> None:
     for rank, graph in enumerate(graphs):
         first, *rest = messages((folder / f"gpt.{rank}.et").read_bytes())
         assert classes["GlobalMetadata"].FromString(first).version == "0.0.4"
-        nodes = [classes["TaskNode"].FromString(message) for message in rest]
+        nodes = [classes["Node"].FromString(message) for message in rest]
         work_s = sum(node.seconds for node in graph)
         assert sum(node.duration_micros for node in nodes) == pytest.approx(work_s * 1e6, abs=0.51)
         for node, ours in zip(nodes, graph, strict=True):
