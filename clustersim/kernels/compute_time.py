@@ -154,7 +154,7 @@ class ComputeSpec(Spec):
         lt=1,
         description="coefficient of variation of the time that GPUs of one kind take for the same work. GPUs that "
         "wait for each other are as slow as the slowest. 0: all are equal. If not given, the value of the GPU's sheet, "
-        "or 0 where the workload file gives times or `stragglers` lists GPUs that are always slow",
+        "or 0 where the workload file gives times or a straggler draws the speed of every GPU (`per: gpu`)",
     )
 
     @model_validator(mode="after")
