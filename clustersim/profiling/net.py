@@ -108,7 +108,7 @@ class NetGraph(nn.Module):
 class TorchNet:
     """A model under construction; `graph()` returns it.
 
-    >>> net = Net()
+    >>> net = TorchNet()
     >>> x = net.image(3, 224, 224)
     >>> net.conv("conv1", x, 64, kernel=7, stride=2, pad=3).meta.shape
     torch.Size([1, 64, 112, 112])

@@ -30,7 +30,8 @@ from clustersim.stragglers import are_steady, delayed, has_given_times
 def simulate_replicate(setup: Setup, replicate: int, exact: bool, on_progress: OnProgress) -> Outcome:
     """Simulate one replicate: all its iterations, or one if all others are proved to be the same."""
     point = setup.point
-    may_repeat = point.strategy.allows(Shortcut.IDENTICAL_ITERATIONS) and are_steady(point.stragglers)
+    is_alike = point.strategy.allows(Shortcut.IDENTICAL_ITERATIONS) and point.strategy.round_length == 1
+    may_repeat = is_alike and are_steady(point.stragglers)
     if not exact and may_repeat and point.input is None and may_begin_idle(setup.laid_out):
         repeated = _one_iteration_repeated(setup, replicate, on_progress)
         if repeated is not None:

@@ -23,7 +23,8 @@ class CollectiveStrategy(Synchronous):
     """Synchronous workers that exchange each bucket by an all-reduce, whose algorithm the scenario chooses.
 
     A new strategy of this kind usually overrides `iterate` only: it decides when a worker sends its buckets, when it
-    waits for them, and when it updates. Buckets go one after another, as on the one communication stream of NCCL or
+    waits for them, and when it updates. If iterations differ, such as one all-reduce in k, it also overrides
+    `round_length`, as `Local` does. Buckets go one after another, as on the one communication stream of NCCL or
     DistributedDataParallel.
     """
 

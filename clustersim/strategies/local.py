@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -37,10 +36,6 @@ class Local(CollectiveStrategy):
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
         message = f"local averages weights, and {compression} compresses gradients only; take fp16 or none"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
-
-    def iterations(self, job: Job) -> tuple[int, int]:
-        """Return one round of warm-up, and that round with as many as hold all measured iterations."""
-        return self.steps, (1 + ceil(job.num_iterations / self.steps)) * self.steps
 
     def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
         """Compute a gradient, update the own replica, and average it with the others at the end of a round."""

@@ -38,7 +38,8 @@ class Strategy(Spec):
     the scenario checks, the memory estimate, the planner and the report. They have four groups of defaults:
 
     - Safe for every strategy: `allows` (no shortcut), `warnings`, `facts`, `mistakes` (none), `bucket_caps`,
-      `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies).
+      `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies;
+      a strategy of DistributedDataParallel returns `COPIES["pytorch"]`, or is faster than `all-reduce` for that).
     - For workers that wait for no other worker and run the optimizer themselves. Override what is different:
       `awaited`, `updates_on_gpu`, `sends_alone`, `round_length`, `overlaps_backward`, `start_layout`.
     - For a strategy whose workers each have the whole model on one GPU: the class variables `all_reduces_gradients`,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+import numpy as np
 import simpy
 
 from clustersim.execution.job import Job, OnProgress
@@ -21,7 +22,8 @@ class Synchronous(Strategy):
 
     A subclass says how one bucket is exchanged (`exchange`). It may also override, from the smallest change on:
 
-    - `iterate`: what a worker does in one iteration;
+    - `iterate`: what a worker does in one iteration; with `round_length`, where it differs from one iteration to the
+      next, so that whole rounds are measured;
     - `iterations` and `num_after`: how many iterations run before and after the measured ones;
     - `rendezvous`: the collectives of a job, where `exchange` of each bucket by itself does not describe them.
     """
@@ -49,10 +51,11 @@ class Synchronous(Strategy):
         """Return the number of warm-up iterations, and of warm-up and measured iterations together.
 
         The first iteration is not measured, because all ranks begin it at the same time. Later iterations are warm-up
-        until prefetched samples can have filled their buffer.
+        until prefetched samples can have filled their buffer. Both numbers are whole rounds of `round_length`.
         """
-        before = 1 + job.num_filling
-        return before, before + job.num_iterations
+        each = self.round_length
+        before, measured = -(-(1 + job.num_filling) // each), -(-job.num_iterations // each)
+        return before * each, (before + measured) * each
 
     def num_after(self, job: Job) -> int:
         """Return the number of iterations to run after the measured ones, if these would end differently without."""
@@ -85,6 +88,8 @@ class Synchronous(Strategy):
         """Run all iterations of one worker."""
         for iteration in range(num_iterations):
             yield from self.iterate(job, rendezvous, rank, iteration)
+            if np.isnan(job.times.exchanged_s[rank, iteration]):  # it has exchanged nothing
+                job.times.exchanged_s[rank, iteration] = job.times.computed_s[rank, iteration]
             job.note_end(rank, iteration, job.env.now)
             if rank == 0:
                 on_progress((iteration + 1) / num_iterations)

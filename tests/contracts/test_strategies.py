@@ -12,6 +12,7 @@ import pytest
 
 import clustersim
 from clustersim.strategies import STRATEGIES
+from clustersim.strategies.synchronous import Synchronous
 from tests.contracts.exactness import check_exact
 
 NUM_GPUS = 4
@@ -28,6 +29,8 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "slow links": {"stragglers": [{"kind": "link-slow-downs", "every": "1 s", "lasts": "0.3 s", "factor": 3}]},
     "slow input": {"input": {"decode": "900 samples/s"}},
     "varying input": {"input": {"decode": "2000 samples/s", "cv": 0.3}},
+    "replicates": {"replicates": 3},
+    "many iterations": {"num_iterations": 24},
     "two jobs": {"jobs": 2, "num_gpus": 2},
     "two jobs and jitter": {"jobs": 2, "num_gpus": 2, "stragglers": [{"kind": "lognormal", "cv": 0.2}]},
     "two stages": {"parallelism": {"pipeline": 2, "micro_batches": 4}},
@@ -81,3 +84,10 @@ def test_a_strategy_runs_alone_and_beside_stragglers(kind: str) -> None:
     """A member cannot pass the test above by being refused everywhere."""
     for situation in ("alone", "one constant straggler", "jitter"):
         assert clustersim.simulate(scenario(kind, SITUATIONS[situation])).iteration_s > 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind, member in STRATEGIES.items() if issubclass(member, Synchronous)])
+def test_the_number_of_iterations_does_not_change_a_steady_iteration(kind: str) -> None:
+    """A strategy that exchanges in one iteration of several is measured in whole rounds (`round_length`)."""
+    each = [clustersim.simulate(scenario(kind, {"num_iterations": number})).iteration_s for number in (1, 4, 5, 7)]
+    assert each == pytest.approx([each[0]] * 4, rel=1e-9)
