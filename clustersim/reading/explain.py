@@ -34,6 +34,9 @@ _EXPECTED: dict[str, str] = {
     "none_required": "nothing",
 }
 
+_SWITCHES = {"True": "true", "False": "false"}
+"""The only value of a switch that a member fixes, as YAML spells it."""
+
 _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda ctx: f"a number above {ctx['gt']:g}",
     "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']:g}",
@@ -46,7 +49,7 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "string_too_long": lambda ctx: f"text of at most {ctx['max_length']} characters",
     "string_pattern_mismatch": lambda ctx: f"text of the form {ctx['pattern']}",
     "finite_number": lambda ctx: "a finite number",
-    "literal_error": lambda ctx: f"one of {ctx['expected']}",
+    "literal_error": lambda ctx: _SWITCHES.get(ctx["expected"], f"one of {ctx['expected']}"),
     "enum": lambda ctx: f"one of {ctx['expected']}",
 }
 

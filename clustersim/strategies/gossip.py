@@ -99,11 +99,10 @@ class Gossip(Synchronous):
         return neighbours(num_workers, edges)
 
     def mistakes(self, num_workers: int) -> list[Mistake]:
-        if num_workers > MAX_WORKERS:
-            message = f"gossip is simulated for at most {MAX_WORKERS} workers"
-            return [
-                Mistake(message, key="kind", got=f"{num_workers} workers", allowed=f"at most {MAX_WORKERS} workers")
-            ]
+        most = MAX_WORKERS_COMPLETE if self.graph == "complete" else MAX_WORKERS
+        if num_workers > most:
+            message = f"gossip on this graph is simulated for at most {most} workers"
+            return [Mistake(message, key="graph", got=f"{num_workers} workers", allowed=f"at most {most} workers")]
         try:
             self.neighbours(num_workers)
         except InputError as error:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import clustersim
+from clustersim.errors import InputError
 
 
 def scenario(link: str, **strategy: Any) -> dict[str, Any]:
@@ -42,6 +43,11 @@ def test_an_iteration_is_the_ring_and_the_update_where_the_link_is_slow() -> Non
     ring_s = 2 * 3 / 4 * 25_557_032 * 4 / 62.5e6
     assert run.iteration_s > ring_s
     assert run.iteration_s == pytest.approx(ring_s, rel=0.05)  # the payload of a link, its delays, and the update
+
+
+def test_a_switch_that_it_fixes_is_named_as_yaml_spells_it() -> None:
+    with pytest.raises(InputError, match=r"strategy\.overlap: expected true \(got false\)"):
+        clustersim.simulate(scenario("10 Gbit/s", overlap=False))
 
 
 def test_hiding_a_whole_iteration_is_never_slower_than_hiding_backward() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from clustersim.errors import InputError
+from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.graphs import GRAPHS, diameter, mixing_matrix, neighbours, spectral_gap
 
 
@@ -83,3 +84,14 @@ def test_a_degree_that_no_graph_has_is_refused(num_workers, degree):
 def test_a_graph_of_separate_pairs_is_refused():
     with pytest.raises(InputError, match="give a larger degree"):
         GRAPHS["random-regular"](4, 1)
+
+
+@pytest.mark.parametrize(("graph", "num_workers", "is_refused"), [
+    ("ring", 16_384, False), ("ring", 16_385, True), ("complete", 1_024, False), ("complete", 1_025, True),
+    ("complete", 900_000_000, True), ("torus", 900_000_000, True),
+])  # fmt: skip
+def test_a_graph_too_large_for_the_memory_is_refused_before_it_is_made(
+    graph: str, num_workers: int, is_refused: bool
+) -> None:
+    found = Gossip(graph=graph).mistakes(num_workers)
+    assert [mistake.key for mistake in found] == (["graph"] if is_refused else [])
