@@ -35,7 +35,7 @@ _EXPECTED: dict[str, str] = {
 }
 
 _SWITCHES = {"True": "true", "False": "false"}
-"""The only value of a switch that a member fixes, as YAML spells it."""
+"""The only value of a switch that a member fixes, as YAML writes it."""
 
 _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda ctx: f"a number above {ctx['gt']:g}",

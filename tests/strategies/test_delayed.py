@@ -45,7 +45,7 @@ def test_an_iteration_is_the_ring_and_the_update_where_the_link_is_slow() -> Non
     assert run.iteration_s == pytest.approx(ring_s, rel=0.05)  # the payload of a link, its delays, and the update
 
 
-def test_a_switch_that_it_fixes_is_named_as_yaml_spells_it() -> None:
+def test_a_switch_that_it_fixes_is_named_as_yaml_writes_it() -> None:
     with pytest.raises(InputError, match=r"strategy\.overlap: expected true \(got false\)"):
         clustersim.simulate(scenario("10 Gbit/s", overlap=False))
 
