@@ -10,6 +10,7 @@ import simpy
 from clustersim.devices.multiprocessors import Multiprocessors, Pieces
 from clustersim.devices.queueing import Queue
 from clustersim.network import Network
+from clustersim.program.issue import IssueTimes
 from clustersim.stragglers import Pace
 from clustersim.topology import Node
 
@@ -60,6 +61,41 @@ class GpuDevice:
         yield simpy.Timeout(self.env, seconds)
         self.stream.release()
         return []
+
+    def compute_issued(
+        self, seconds: float, slowdown: float, issue: IssueTimes, host_s: float, each: bool
+    ) -> Generator[simpy.Event, Any, tuple[Pieces, float]]:
+        """Run `seconds` of kernels at a slowdown, each after it has been issued by the host, which began at `host_s`.
+
+        With `each`, every kernel that has an issue time runs apart from those before it. Otherwise they run in one go
+        where the speed of the GPU is constant. Return the pieces of `compute`, those without a host to wait for
+        included, and the seconds in which the GPU waited for its host.
+        """
+        if not len(issue) or host_s + issue.host_s <= self.env.now:
+            return (yield from self.compute(seconds * slowdown)), 0.0
+        if self._pace is None and self.multiprocessors is None and not each:
+            now_s = float(self.env.now)
+            end_s = issue.end_s(now_s, host_s, seconds, slowdown)
+            yield from self.compute(end_s - now_s)
+            return [], max(0.0, end_s - now_s - slowdown * seconds)
+        pieces: Pieces = []
+        done_s = waited_s = 0.0
+        for work_s, issued_s in issue.rows:
+            until_s = host_s + issued_s
+            reached_s = self.env.now + (work_s - done_s) * slowdown
+            if reached_s >= until_s and self._pace is None and not each:
+                continue  # at most at full speed, the GPU arrives there later
+            found = yield from self.compute((work_s - done_s) * slowdown)
+            pieces += [(time_s, done_s * slowdown + part_s) for time_s, part_s in found]
+            done_s = work_s
+            if until_s > self.env.now:
+                pieces.append((float(self.env.now), done_s * slowdown))
+                waited_s += until_s - self.env.now
+                yield simpy.Timeout(self.env, until_s - self.env.now)
+                pieces.append((float(self.env.now), done_s * slowdown))
+        found = yield from self.compute((seconds - done_s) * slowdown)
+        pieces += [(time_s, done_s * slowdown + part_s) for time_s, part_s in found]
+        return pieces, waited_s
 
     def take_lost_s(self) -> float:
         """Return the seconds of compute lost to occupied multiprocessors since the last call."""

@@ -64,7 +64,8 @@ class Job:
     `stayed_in_sync` is False as soon as that is seen to be wrong.
 
     Events: `first_iteration_done` fires, if it is set, when all ranks have ended their first iteration.
-    `computed_events` are ends of backward that another rank waits for, by (rank, iteration).
+    `computed_events` are ends of backward that another rank waits for, by (rank, iteration). `issuing_since_s` is when
+    the host of a rank began to issue its latest iteration, in seconds: when the rank began it, and had its samples.
     """
 
     env: simpy.Environment
@@ -100,6 +101,7 @@ class Job:
     gradient_of: dict[int, int] = field(default_factory=dict)
     first_iteration_done: simpy.Event | None = None
     computed_events: dict[tuple[int, int], simpy.Event] = field(default_factory=dict)
+    issuing_since_s: dict[int, float] = field(default_factory=dict)
     gradients_per_push: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from clustersim.program.issue import IterationIssue
 
 
 class VectorizedIteration:
@@ -19,6 +23,7 @@ class VectorizedIteration:
         self.slowdown, self.update_s, self.computed_s = np.ones(num_ranks), np.zeros(num_ranks), np.zeros(num_ranks)
         self.ready_s, self.enter_s, self.left_s, self.back_s = (np.zeros(table) for _ in range(4))
         self.copied_s: np.ndarray | None = None
+        self.issues: dict[int, tuple[IterationIssue, float]] = {}  # by rank, until its update, and when its host began
         self.is_waiting = np.zeros(table, dtype=bool)  # its entry is known, but not yet passed to the collective
         self.num_unknown = [num_ranks] * num_buckets  # ranks whose entry is not known yet
         self.is_open = [False] * num_buckets
@@ -27,6 +32,13 @@ class VectorizedIteration:
         self._num_missing = np.full(table, 2)  # events that a bucket waits for
         self._num_missing[0] = 1
         self._num_out = np.full(num_ranks, num_buckets)  # buckets that are not back
+
+    def note_issue(self, ranks: np.ndarray, host_s: np.ndarray, issues: Sequence[IterationIssue | None]) -> None:
+        """Note when hosts have issued the work of ranks [n], of which they began at `host_s` [n]; `issues` [1 or n]."""
+        for place, (rank, begun_s) in enumerate(zip(ranks.tolist(), host_s.tolist(), strict=True)):
+            issue = issues[0] if len(issues) == 1 else issues[place]
+            if issue is not None:
+                self.issues[rank] = issue, begun_s
 
     def note_event(self, bucket: int, ranks: np.ndarray, times_s: np.ndarray | float) -> bool:
         """Note the time of one of the events that a bucket of ranks [n] waits for, past or future.

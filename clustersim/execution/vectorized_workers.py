@@ -11,7 +11,7 @@ compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import simpy
@@ -19,9 +19,18 @@ import simpy
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.rendezvous import Rendezvous
 from clustersim.execution.vectorized_iteration import VectorizedIteration
-from clustersim.execution.worker import CopyIn, Process, copy_next_samples, sample_memory, wait_for_samples
+from clustersim.execution.worker import (
+    CopyIn,
+    Process,
+    copy_next_samples,
+    issue_of,
+    sample_memory,
+    wait_for_samples,
+)
 from clustersim.network import Collective
 from clustersim.program import Iteration
+from clustersim.program.issue import IterationIssue
+from clustersim.stragglers import Pace
 
 VECTORIZED = "synchronous workers computed in arrays, not simulated as processes"
 """The shortcut that a result names where workers are vectorized."""
@@ -121,17 +130,31 @@ class VectorizedWorkers:
         """Compute forward and backward: record the times of both, and of each bucket."""
         job, times, number = self._job, self._job.times, iteration.number
         iteration.slowdown[ranks] = [job.slowdown(rank, number) for rank in ranks.tolist()]
-        work_s = _work_s([job.plans(rank, number) for rank in ranks.tolist()])
+        plans = [job.plans(rank, number) for rank in ranks.tolist()]
+        plans = plans[:1] if all(plan is plans[0] for plan in plans) else plans
+        work_s = _work_s(plans)
         iteration.update_s[ranks] = work_s[-1]
-        ends_s = self._ends_s(iteration, ranks, now_s, work_s[:-1])
+        issues = [issue_of(job, plan, float(iteration.slowdown[ranks].min())) for plan in plans]
+        ends_s = self._ends_s(iteration, ranks, now_s, work_s[:-1], issues)
+        iteration.note_issue(ranks, now_s, issues)
         times.forward_s[ranks, number] = ends_s[0]
         iteration.ready_s[:, ranks] = ends_s[1:-1]
         times.computed_s[ranks, number] = iteration.computed_s[ranks] = ends_s[-1]
 
     def _ends_s(
-        self, iteration: VectorizedIteration, ranks: np.ndarray, start_s: np.ndarray, work_s: np.ndarray
+        self,
+        iteration: VectorizedIteration,
+        ranks: np.ndarray,
+        start_s: np.ndarray,
+        work_s: np.ndarray,
+        issues: Sequence[IterationIssue | None],
     ) -> np.ndarray:
-        """Return the ends of parts of work, one after the other [num_parts, len(ranks)], in seconds."""
+        """Return the ends of parts of work, one after the other [num_parts, len(ranks)], in seconds.
+
+        `issues` [1 or len(ranks)] say when the hosts have issued the work, which begin with it.
+        """
+        if any(issue is not None for issue in issues):
+            return self._issued_ends_s(iteration, ranks, start_s, work_s, issues)
         if self._job.paces is None:
             parts_s = np.concatenate([start_s[None], work_s * iteration.slowdown[ranks]])
             ends_s: np.ndarray = np.add.accumulate(parts_s)[1:]
@@ -139,6 +162,41 @@ class VectorizedWorkers:
         ends_s = np.empty((len(work_s), len(ranks)))
         for number, part_s in enumerate(work_s):
             start_s = ends_s[number] = self._end_s(iteration, ranks, start_s, part_s)
+        return ends_s
+
+    def _issued_ends_s(
+        self,
+        iteration: VectorizedIteration,
+        ranks: np.ndarray,
+        start_s: np.ndarray,
+        work_s: np.ndarray,
+        issues: Sequence[IterationIssue | None],
+    ) -> np.ndarray:
+        """Return the ends of parts of work that hosts issue [num_parts, len(ranks)]; note the waits for the hosts."""
+        slowdown, paces = iteration.slowdown[ranks], self._job.paces
+        cuts_s = np.add.accumulate(work_s)
+        if paces is not None:
+            columns = [
+                _paced_ends_s(paces[rank], *each)
+                for rank, *each in zip(
+                    ranks.tolist(), start_s.tolist(), slowdown.tolist(), _columns(cuts_s, len(ranks)),
+                    _for_each(issues, len(ranks)), strict=True,
+                )
+            ]  # fmt: skip
+            ends_s, waited_s = (np.array(rows).T for rows in zip(*columns, strict=True))
+        elif len(issues) == 1 and issues[0] is not None:
+            ends_s = issues[0].cut_ends_s(cuts_s, start_s, slowdown, start_s)
+            waited_s = ends_s[-1] - start_s - slowdown * cuts_s[-1]
+        else:
+            ends_s = np.empty((len(cuts_s), len(ranks)))
+            for place, (column, issue) in enumerate(
+                zip(_columns(cuts_s, len(ranks)), _for_each(issues, len(ranks)), strict=True)
+            ):
+                own, one = start_s[place : place + 1], slowdown[place : place + 1]
+                found = (own + one * column[:, None]) if issue is None else issue.cut_ends_s(column, own, one, own)
+                ends_s[:, place] = found[:, 0]
+            waited_s = ends_s[-1] - start_s - slowdown * cuts_s[-1]
+        self._job.times.host_s[ranks, iteration.number] += np.maximum(0.0, waited_s)
         return ends_s
 
     def _end_s(
@@ -260,7 +318,10 @@ class VectorizedWorkers:
         end_s = np.maximum(self._job.env.now, iteration.computed_s[ranks])
         times.exchanged_s[ranks, number] = end_s
         if self._updates_on_gpu:
-            end_s = self._end_s(iteration, ranks, end_s, iteration.update_s[ranks])
+            start_s = end_s
+            end_s = self._end_s(iteration, ranks, start_s, iteration.update_s[ranks])
+            if iteration.issues:
+                end_s = self._issued_update_s(iteration, ranks, start_s, end_s)
         self._job.note_end(ranks, number, end_s)
         for name in ("ready_s", "enter_s", "left_s", "back_s"):
             getattr(times, name)[ranks, number] = getattr(iteration, name)[:, ranks].T
@@ -269,6 +330,28 @@ class VectorizedWorkers:
         if ranks[0] == 0 or 0 in ranks:
             self._on_progress((number + 1) / self._num_iterations)
         self._begin(ranks, number + 1, end_s)
+
+    def _issued_update_s(
+        self, iteration: VectorizedIteration, ranks: np.ndarray, start_s: np.ndarray, unissued_s: np.ndarray
+    ) -> np.ndarray:
+        """Return the ends of updates that start at `start_s`, given those without a wait for the host [len(ranks)]."""
+        end_s, paces = unissued_s.copy(), self._job.paces
+        for place, rank in enumerate(ranks.tolist()):
+            if (found := iteration.issues.pop(rank, None)) is None:
+                continue
+            issue, begun_s = found
+            host_s, slowdown = begun_s + issue.passes.host_s, float(iteration.slowdown[rank])
+            work_s, first_s = float(iteration.update_s[rank]), float(start_s[place])
+            if not len(issue.update) or host_s + issue.update.host_s <= first_s:
+                continue
+            if paces is None:
+                end_s[place] = issue.update.end_s(first_s, host_s, work_s, slowdown)
+                waited_s = end_s[place] - first_s - slowdown * work_s
+            else:
+                ends_s, waited_s = _paced(paces[rank], first_s, host_s, slowdown, [work_s], issue.update.rows, [None])
+                end_s[place] = ends_s[0]
+            self._job.times.host_s[rank, iteration.number] += max(0.0, waited_s)
+        return end_s
 
     def _finish(self, num_ranks: int, end_s: float) -> None:
         """Count ranks that have ended; the job is done at the end of the last update of the last rank."""
@@ -288,13 +371,55 @@ def _work_s(plans: list[Iteration]) -> np.ndarray:
 
     [2 + num_buckets + 1, num_ranks], or [..., 1] where all ranks have the same plan.
     """
-    if all(plan is plans[0] for plan in plans):
-        plans = plans[:1]
     ready_s = np.array([[bucket.ready_s for bucket in plan.buckets] for plan in plans])
     backward_s = np.array([max(plan.backward_s, plan.buckets[-1].ready_s) for plan in plans])
     parts_s = np.diff(ready_s, axis=1, prepend=0.0, append=backward_s[:, None])
     ends = ([[plan.forward_s for plan in plans]], parts_s.T, [[plan.update_s for plan in plans]])
     return np.concatenate(ends)
+
+
+def _columns(table: np.ndarray, num: int) -> list[np.ndarray]:
+    """Return the columns of a table [n, num], or the same one `num` times [n, 1]."""
+    return list(np.broadcast_to(table, (len(table), num)).T)
+
+
+def _for_each(issues: Sequence[IterationIssue | None], num: int) -> Sequence[IterationIssue | None]:
+    """Return one for each of `num` ranks, of [num] or [1]."""
+    return issues if len(issues) == num else [issues[0]] * num
+
+
+def _paced_ends_s(
+    pace: Pace, start_s: float, slowdown: float, cuts_s: np.ndarray, issue: IterationIssue | None
+) -> tuple[list[float], float]:
+    """Return the ends of work up to each cut at a pace that changes [num_cuts], and the seconds of waits for the host."""
+    rows, num_before = ([], [0] * len(cuts_s)) if issue is None else (issue.passes.rows, issue.num_before.tolist())
+    return _paced(pace, start_s, start_s, slowdown, cuts_s.tolist(), rows, num_before)
+
+
+def _paced(
+    pace: Pace,
+    start_s: float,
+    host_s: float,
+    slowdown: float,
+    cuts_s: Sequence[float],
+    rows: Sequence[tuple[float, float]],
+    num_before: Sequence[int | None],
+) -> tuple[list[float], float]:
+    """Return the ends of work that starts at `start_s` up to each cut, and the waits for a host that is at `host_s`.
+
+    `rows` are pairs of seconds of kernels and of the host; the first `num_before` of them come before each cut, all
+    where that is None.
+    """
+    now_s, done_s, waited_s, row, ends_s = start_s, 0.0, 0.0, 0, []
+    for cut_s, end in zip(cuts_s, num_before, strict=True):
+        for work_s, issued_s in rows[row:end]:
+            now_s, done_s = pace.end_s(now_s, (work_s - done_s) * slowdown), work_s
+            waited_s += max(0.0, host_s + issued_s - now_s)
+            now_s = max(now_s, host_s + issued_s)
+        row = len(rows) if end is None else end
+        now_s, done_s = pace.end_s(now_s, (cut_s - done_s) * slowdown), cut_s
+        ends_s.append(now_s)
+    return ends_s, waited_s
 
 
 def _when_fired(event: simpy.Event, act: Callable[..., object], *arguments: object) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import simpy
 
 from clustersim.execution.job import Job
-from clustersim.program import Bucket
+from clustersim.program import Bucket, Iteration
+from clustersim.program.issue import FASTEST, NO_ISSUE, IterationIssue
 from clustersim.topology import Node
 
 Process = Generator[simpy.Event, Any, Any]
@@ -48,16 +49,23 @@ def compute(job: Job, rank: int, iteration: int, on_ready: Callable[[int, Bucket
     if job.input_stage is not None:
         yield from wait_for_samples(job, rank)
         times.fetched_s[rank, iteration] = env.now
-    yield from gpu.compute(plan.forward_s * slowdown)
-    times.forward_s[rank, iteration] = env.now
-    done_s = 0.0
-    for number, bucket in enumerate(plan.buckets if on_ready else ()):
-        yield from gpu.compute((bucket.ready_s - done_s) * slowdown)
-        done_s = bucket.ready_s
-        if on_ready is not None:
-            on_ready(number, bucket)
-    if plan.backward_s > done_s:
-        yield from gpu.compute((plan.backward_s - done_s) * slowdown)
+    issue, host_s = issue_of(job, plan, slowdown), float(env.now)
+    cuts_s, before, done_s = plan.cuts_s.tolist(), 0, 0.0
+    for cut, cut_s in enumerate(cuts_s):
+        is_bucket = 0 < cut <= len(plan.buckets)
+        if is_bucket and on_ready is None:
+            continue
+        end = before if issue is None else int(issue.num_before[cut])
+        if cut_s > done_s or end > before or cut <= len(plan.buckets):
+            part = NO_ISSUE if issue is None else issue.passes.between(before, end, done_s)
+            _, waited_s = yield from gpu.compute_issued(cut_s - done_s, slowdown, part, host_s, job.network.exact)
+            times.host_s[rank, iteration] += waited_s
+            before, done_s = end, cut_s
+        if not cut:
+            times.forward_s[rank, iteration] = env.now
+        elif is_bucket and on_ready is not None:
+            on_ready(cut - 1, plan.buckets[cut - 1])
+    job.issuing_since_s[rank] = host_s
     job.note_computed(rank, iteration)
     times.slowed_s[rank, iteration] += gpu.take_lost_s()
     copy_next_samples(job, rank)
@@ -67,9 +75,23 @@ def update(job: Job, rank: int, iteration: int, gradient_of: int | None = None) 
     """Run the optimizer on the worker's own GPU, on the gradient of this iteration or of an earlier one."""
     if gradient_of is not None:
         job.gradient_of[iteration] = gradient_of
-    gpu = job.devices[rank]
-    yield from gpu.compute(job.plans(rank, iteration).update_s * job.slowdown(rank, iteration))
+    gpu, plan, slowdown = job.devices[rank], job.plans(rank, iteration), job.slowdown(rank, iteration)
+    issue = issue_of(job, plan, slowdown)
+    part, host_s = NO_ISSUE, 0.0
+    if issue is not None:
+        part, host_s = issue.update, job.issuing_since_s[rank] + issue.passes.host_s
+    _, waited_s = yield from gpu.compute_issued(plan.update_s, slowdown, part, host_s, job.network.exact)
+    job.times.host_s[rank, iteration] += waited_s
     job.times.slowed_s[rank, iteration] += gpu.take_lost_s()
+
+
+def issue_of(job: Job, plan: Iteration, slowdown: float) -> IterationIssue | None:
+    """Return the issue times of an iteration that are simulated: all, or those that can keep the GPU waiting.
+
+    All in an exact run, and where the GPU may run faster than at the slowdown for which others are left out.
+    """
+    may_be_faster = job.network.exact or job.paces is not None or slowdown < FASTEST
+    return plan.issue if may_be_faster else plan.binding
 
 
 CopyIn = Callable[[int], Process]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from clustersim.program.issue import IterationIssue
 from clustersim.program.iteration import Bucket, Iteration
 from clustersim.program.ops import UPDATE, Compute, Op, Pass, Program, Ready
 
@@ -64,7 +65,19 @@ def with_codec(plan: Iteration, codec: Codec) -> Iteration:
         backward_s=plan.backward_s + so_far_s[-1],
         update_s=plan.update_s + (0.0 if codec.at_servers else codec.empty_s),
         buckets=tuple(replace(bucket, ready_s=bucket.ready_s + delay_s) for bucket, delay_s in packed),
+        issue=plan.issue and _delayed(plan.issue, codec),
     )
+
+
+def _delayed(issue: IterationIssue, codec: Codec) -> IterationIssue:
+    """Return issue times with the filling of each bucket before what follows it, and its emptying where it comes first.
+
+    The host is assumed to issue these kernels in no time.
+    """
+    delayed = issue.delayed(0, codec.empty_s if codec.at_servers else 0.0)
+    for fill_s, at in zip(codec.fill_s, issue.num_before[1:-1].tolist(), strict=True):
+        delayed = delayed.delayed(at, fill_s)
+    return delayed
 
 
 def with_codec_ops(program: Program, buckets: Sequence[Bucket], codec: Codec) -> Program:

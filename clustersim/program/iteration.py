@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
 
 from clustersim.program.buckets import Caps, assign_buckets
+from clustersim.program.issue import FASTEST, NOT_ISSUED, IssueBuilder, IterationIssue, PassIssue, issue_times
 
 
 @dataclass(frozen=True)
@@ -24,19 +29,61 @@ class Bucket:
     copied_s: float = 0.0
 
 
+class PlanIssue(NamedTuple):
+    """What the host issues: each layer's forward and backward pass [num_layers], the exchange of a bucket, the update.
+
+    `exchange_s` are the seconds in which it issues one exchange.
+    """
+
+    forward: Sequence[PassIssue]
+    backward: Sequence[PassIssue]
+    exchange_s: float = 0.0
+    update: PassIssue = NOT_ISSUED
+
+
 @dataclass(frozen=True)
 class Iteration:
-    """Seconds of one iteration at a slowdown of 1, and the buckets in the order in which they become ready."""
+    """Seconds of kernels in one iteration at a slowdown of 1, and the buckets in the order in which they become ready.
+
+    `issue` says when the host has issued these kernels; without it the GPU never waits for its host.
+    """
 
     forward_s: float
     backward_s: float
     update_s: float
     buckets: tuple[Bucket, ...]
+    issue: IterationIssue | None = None
 
     @property
     def compute_s(self) -> float:
-        """The seconds of compute: forward, backward and the update."""
+        """The seconds of kernels: forward, backward and the update."""
         return self.forward_s + self.backward_s + self.update_s
+
+    @cached_property
+    def cuts_s(self) -> np.ndarray:
+        """Seconds of kernels up to the end of forward, until each bucket is ready, and up to the end of backward."""
+        ready_s = [self.forward_s + bucket.ready_s for bucket in self.buckets]
+        return np.array([self.forward_s, *ready_s, self.forward_s + self.backward_s])
+
+    @cached_property
+    def binding(self) -> IterationIssue | None:
+        """The issue times that can keep the GPU waiting, at least where nothing runs twice as fast as on the mean GPU.
+
+        None if there are none.
+        """
+        if self.issue is None:
+            return None
+        found = self.issue.that_bind(FASTEST)
+        return found if len(found.passes) or len(found.update) else None
+
+    @property
+    def alone_s(self) -> float:
+        """The seconds of an iteration on a GPU that exchanges nothing, with the waits for its host."""
+        if self.issue is None:
+            return self.compute_s
+        zero, one = np.zeros(1), np.ones(1)
+        computed_s = float(self.issue.cut_ends_s(self.cuts_s, zero, one, zero)[-1, 0])
+        return self.issue.update.end_s(computed_s, self.issue.passes.host_s, self.update_s, 1.0)
 
 
 def plan_iteration(
@@ -48,6 +95,7 @@ def plan_iteration(
     caps: Caps,
     overlap: bool,
     owners: Mapping[int, int] | None = None,
+    issue: PlanIssue | None = None,
 ) -> Iteration:
     """Return the iteration of layers in forward order; backward runs through them from last to first.
 
@@ -72,10 +120,41 @@ def plan_iteration(
         ready[order.index(layer)] = ready[order.index(owner)]
     ready = list(accumulate(ready, max))
     sizes = [gradient_bytes[layer] for layer in order]
-    buckets = []
+    buckets, lasts = [], []
     for members in assign_buckets(sizes, caps):
         first, last = backwards[members[0]], backwards[members[-1]]
         name = first if first == last else f"{first} to {last}"
         ready_s = ready[members[-1]] if overlap else time_s
         buckets.append(Bucket(name, sum(sizes[member] for member in members), ready_s, len(members)))
-    return Iteration(sum(forward_s), time_s, update_s, tuple(buckets))
+        lasts.append(ready.index(ready[members[-1]]) if overlap else len(order) - 1)
+    times = None
+    if issue is not None:
+        backward = [(backward_s[layer], issue.backward[layer]) for layer in order]
+        times = _issue_times(issue, list(zip(forward_s, issue.forward, strict=True)), backward, lasts, update_s)
+    return Iteration(sum(forward_s), time_s, update_s, tuple(buckets), times)
+
+
+def _issue_times(
+    issue: PlanIssue,
+    forward: Sequence[tuple[float, PassIssue]],
+    backward: Sequence[tuple[float, PassIssue]],
+    lasts: Sequence[int],
+    update_s: float,
+) -> IterationIssue:
+    """Return the issue times of passes, in the order in which they run, each with the seconds of its kernels.
+
+    `lasts` [num_buckets] are the numbers of the last backward pass before each bucket is exchanged.
+    """
+    builder, num_before = IssueBuilder(), []
+    for seconds, each in forward:
+        builder.add(seconds, each)
+    num_before.append(len(builder))
+    bucket = 0
+    for number, (seconds, each) in enumerate(backward):
+        builder.add(seconds, each)
+        while bucket < len(lasts) and lasts[bucket] == number:
+            builder.call(issue.exchange_s)
+            num_before.append(len(builder))
+            bucket += 1
+    num_before.append(len(builder))
+    return IterationIssue(builder.build(), np.array(num_before), issue_times([(update_s, issue.update)]))

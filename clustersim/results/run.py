@@ -16,7 +16,7 @@ from clustersim.results.worker_iterations import WorkerIterations
 
 RESULT_SCHEMA = "clustersim.result/1"
 
-BREAKDOWN = ("compute", "slowed", "communication_exposed", "waiting", "input", "bubble", "offload", "recovery")
+BREAKDOWN = ("compute", "slowed", "communication_exposed", "waiting", "input", "bubble", "offload", "host", "recovery")
 """The parts of an iteration in the order of reports; they sum to `iteration_s`."""
 
 WEIGHT_VERSIONS = "weight_versions"

@@ -17,19 +17,20 @@ def parts(times: Timesheet) -> dict[str, np.ndarray]:
     `input` is the time before the forward pass in which its samples are not ready. In a layout over several workers, a
     `bubble` is time in which it waits for other stages' compute, and `offload` is time in which it waits for its host,
     which holds part of its state. `slowed` is the additional compute time caused by collectives that occupy
-    multiprocessors. The parts sum to the iteration.
+    multiprocessors, and `host` is time in which the GPU has no kernel to run and no message to wait for, because its
+    host has not issued the next kernel yet. The parts sum to the iteration.
     """
     input_s = np.fmax(times.begin_s, times.fetched_s) - times.begin_s
     idle = times.exchanged_s - times.computed_s
     waiting = sum((end - start for start, end in waits(times)), np.zeros_like(idle))
     inside = times.bubble_s + times.called_waiting_s + times.called_s + times.offload_s
     split = {
-        "compute": (times.end_s - times.begin_s) - idle - input_s - inside - times.slowed_s,
+        "compute": (times.end_s - times.begin_s) - idle - input_s - inside - times.slowed_s - times.host_s,
         "communication_exposed": idle - waiting + times.called_s,
         "waiting": waiting + times.called_waiting_s,
         "input": input_s,
     }
-    others = {"slowed": times.slowed_s, "bubble": times.bubble_s, "offload": times.offload_s}
+    others = {"slowed": times.slowed_s, "bubble": times.bubble_s, "offload": times.offload_s, "host": times.host_s}
     return split | {name: seconds for name, seconds in others.items() if seconds.any()}
 
 

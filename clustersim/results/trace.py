@@ -48,7 +48,7 @@ class Spans:
         return len(self.kind)
 
 
-DURATION_COLUMNS = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s")
+DURATION_COLUMNS = ("bubble_s", "called_waiting_s", "called_s", "offload_s", "slowed_s", "host_s")
 """Columns of a timesheet that are durations, not times."""
 
 
@@ -67,7 +67,7 @@ class Timesheet:
     (waiting for another stage's compute), `called_waiting_s` (waiting for others of its group to enter a collective),
     `called_s` (waiting for messages and collectives in flight) and `offload_s` (waiting for the host: copies over PCIe
     and its updates). `slowed_s` [num_ranks, num_iterations] is compute time lost to collectives that occupied
-    multiprocessors.
+    multiprocessors, and `host_s` time in which the GPU had nothing to run because its host had not issued it yet.
     """
 
     begin_s: np.ndarray
@@ -87,6 +87,7 @@ class Timesheet:
     called_s: np.ndarray
     offload_s: np.ndarray
     slowed_s: np.ndarray
+    host_s: np.ndarray
 
     @classmethod
     def blank(cls, num_ranks: int, num_iterations: int, num_buckets: int) -> Timesheet:

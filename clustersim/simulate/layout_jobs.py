@@ -120,7 +120,7 @@ def joint_outcome(jobs: Sequence[Job], laid_out: ModelLayout, executor: LayoutEx
     ]
     first, times = outcomes[0], Timesheet.of_ranks(sheets, order)
     leads = np.array([executor.simulated_rank(rank) for rank in range(len(gpus))])
-    columns = (times.bubble_s, times.called_s, times.called_waiting_s, times.offload_s, times.slowed_s)
+    columns = (times.bubble_s, times.called_s, times.called_waiting_s, times.offload_s, times.slowed_s, times.host_s)
     for column in (times.forward_s, *columns):
         column[:] = column[leads]
     shortcuts = (*executor.shortcuts, *(each for outcome in outcomes for each in outcome.shortcuts))

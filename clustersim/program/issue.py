@@ -1,0 +1,198 @@
+"""The host that issues kernels: when it has issued each part of a GPU's work, and when the GPU has done it.
+
+A host process issues the kernels of its GPU in order, and does not wait for them. A kernel starts at max(the stream is
+free, it has been issued). For kernels 0 to n of one stream, with their seconds k and the times i at which they have
+been issued, this is a max-plus scan:
+
+    end of kernel n = max over j <= n of (i[j] + k[j] + ... + k[n]), and not before start + k[0] + ... + k[n]
+
+So the GPU is idle before kernel j only if the host has issued it later than the GPU has done all before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+FASTEST = 0.5
+"""Slowdown for which those issue times are left out that can never keep the GPU waiting; at a larger one they cannot."""
+
+
+class PassIssue(NamedTuple):
+    """What the host issues for one pass of a layer: `kernels` kernels of equal length, in `host_s` seconds."""
+
+    host_s: float = 0.0
+    kernels: int = 0
+
+    def __add__(self, other: tuple[object, ...]) -> PassIssue:
+        """Return both passes as one."""
+        assert isinstance(other, PassIssue)
+        return PassIssue(self.host_s + other.host_s, self.kernels + other.kernels)
+
+    def scaled(self, factor: float) -> PassIssue:
+        """Return the same kernels, issued by a host that takes `factor` times as long."""
+        return PassIssue(self.host_s * factor, self.kernels)
+
+
+NOT_ISSUED = PassIssue()
+"""Work that needs no host: its seconds contain the host already, or it is not simulated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IssueTimes:
+    """When work of a GPU has been issued.
+
+    The work beyond `work_s[i]` seconds of kernels, at a slowdown of 1, cannot run before the host has issued for
+    `issued_s[i]` seconds; both are [n], and ascend. `host_s` is the time in which all is issued.
+    """
+
+    work_s: np.ndarray
+    issued_s: np.ndarray
+    host_s: float
+
+    def __len__(self) -> int:
+        return len(self.work_s)
+
+    @property
+    def rows(self) -> list[tuple[float, float]]:
+        """Pairs of `work_s` and `issued_s`."""
+        return list(zip(self.work_s.tolist(), self.issued_s.tolist(), strict=True))
+
+    def that_bind(self, slowdown: float = FASTEST) -> np.ndarray:
+        """Return the numbers of the issue times that can keep the GPU waiting at this slowdown, or at a larger one.
+
+        An issue time binds if it is later than the time at which the GPU reaches it, whatever the lead of the host.
+
+        >>> issue_times([(1.0, PassIssue(1.0, 1)), (5.0, PassIssue(1.0, 1)), (1.0, PassIssue(1.0, 1))]).that_bind()
+        array([0, 1])
+        """
+        late_s = self.issued_s - slowdown * self.work_s
+        before_s = np.maximum.accumulate(np.concatenate([[-np.inf], late_s[:-1]]))
+        return np.flatnonzero(late_s > before_s)
+
+    def only(self, numbers: np.ndarray) -> IssueTimes:
+        """Return some of the issue times."""
+        return IssueTimes(self.work_s[numbers], self.issued_s[numbers], self.host_s)
+
+    def between(self, first: int, end: int, done_s: float) -> IssueTimes:
+        """Return the issue times from number `first` to before `end`, for work after `done_s` seconds of kernels."""
+        if first == end:
+            return NO_ISSUE
+        return IssueTimes(self.work_s[first:end] - done_s, self.issued_s[first:end], self.host_s)
+
+    def late_s(self, slowdown: np.ndarray, host_s: np.ndarray) -> np.ndarray:
+        """Return how late the start of all work would have to be for each of the first issue times not to bind.
+
+        [n, num_ranks]. `slowdown` and `host_s`, the time at which the host begins, are [num_ranks]. Work that ends
+        after the first i issue times, w seconds of kernels from the start, ends at late[i - 1] + slowdown w at the
+        earliest.
+        """
+        late_s: np.ndarray = host_s + self.issued_s[:, None] - slowdown * self.work_s[:, None]
+        return np.maximum.accumulate(late_s, axis=0)
+
+    def end_s(self, start_s: float, host_s: float, work_s: float, slowdown: float) -> float:
+        """Return when `work_s` seconds of kernels end, which start at `start_s` with the host at `host_s`."""
+        if not len(self):
+            return start_s + slowdown * work_s
+        late_s = float((host_s + self.issued_s - slowdown * self.work_s).max())
+        return max(start_s, late_s) + slowdown * work_s
+
+
+class IssueBuilder:
+    """Builds issue times pass by pass. `work_s` are the seconds of kernels, `host_s` those of the host so far."""
+
+    def __init__(self) -> None:
+        self.work_s = self.host_s = 0.0
+        self._rows: list[tuple[float, float]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, seconds: float, issue: PassIssue) -> None:
+        """Add a pass of some seconds of kernels: its first kernel and its last one have their issue times."""
+        if issue.kernels and seconds:
+            each_s, last_s = issue.host_s / issue.kernels, seconds / issue.kernels
+            self._rows.append((self.work_s, self.host_s + each_s))
+            if issue.kernels > 1:
+                self._rows.append((self.work_s + seconds - last_s, self.host_s + issue.host_s))
+        self.host_s += issue.host_s
+        self.work_s += seconds
+
+    def call(self, host_s: float) -> None:
+        """Add a call that takes the host `host_s` seconds, such as of a collective, which is issued after this."""
+        if host_s:
+            self.host_s += host_s
+            self._rows.append((self.work_s, self.host_s))
+
+    def extend(self, times: IssueTimes, seconds: float) -> None:
+        """Add work that has its own issue times, and some seconds of kernels."""
+        self._rows += [(self.work_s + work_s, self.host_s + issued_s) for work_s, issued_s in times.rows]
+        self.host_s += times.host_s
+        self.work_s += seconds
+
+    def build(self) -> IssueTimes:
+        """Return the issue times."""
+        rows = np.array(self._rows, dtype=float).reshape(-1, 2)
+        return IssueTimes(rows[:, 0], rows[:, 1], self.host_s)
+
+
+def issue_times(passes: Iterable[tuple[float, PassIssue]]) -> IssueTimes:
+    """Return the issue times of passes, each with the seconds of its kernels."""
+    builder = IssueBuilder()
+    for seconds, issue in passes:
+        builder.add(seconds, issue)
+    return builder.build()
+
+
+NO_ISSUE = issue_times([])
+"""The issue times of work that needs no host."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IterationIssue:
+    """The issue times of an iteration: of forward and backward, and of the update that follows them.
+
+    `passes` begins with the iteration. `num_before` [num_cuts] are the numbers of its issue times before the end of
+    forward, before each bucket is exchanged, and before the end of backward. `update` begins when backward has been
+    issued.
+    """
+
+    passes: IssueTimes
+    num_before: np.ndarray
+    update: IssueTimes
+
+    @property
+    def host_s(self) -> float:
+        """The seconds in which the host issues the iteration."""
+        return self.passes.host_s + self.update.host_s
+
+    def that_bind(self, slowdown: float) -> IterationIssue:
+        """Return the issue times that can keep the GPU waiting at this slowdown, or at a larger one."""
+        numbers, of_update = self.passes.that_bind(slowdown), self.update.that_bind(slowdown)
+        num_before = np.searchsorted(numbers, self.num_before)
+        return IterationIssue(self.passes.only(numbers), num_before, self.update.only(of_update))
+
+    def delayed(self, at: int, seconds: float) -> IterationIssue:
+        """Return the issue times with `seconds` of other kernels before those from number `at` on."""
+        work_s = self.passes.work_s.copy()
+        work_s[at:] += seconds
+        return IterationIssue(
+            IssueTimes(work_s, self.passes.issued_s, self.passes.host_s), self.num_before, self.update
+        )
+
+    def cut_ends_s(
+        self, cuts_s: np.ndarray, start_s: np.ndarray, slowdown: np.ndarray, host_s: np.ndarray
+    ) -> np.ndarray:
+        """Return when the work up to each cut ends [num_cuts, num_ranks].
+
+        `cuts_s` [num_cuts] or [num_cuts, num_ranks] are the seconds of kernels up to each cut, `start_s` and `host_s`
+        [num_ranks] the times at which GPU and host begin.
+        """
+        cuts_s = cuts_s if cuts_s.ndim == 2 else cuts_s[:, None]
+        late_s = self.passes.late_s(slowdown, host_s)
+        begun_s = np.concatenate([start_s[None], np.maximum(start_s, late_s)])
+        ends_s: np.ndarray = begun_s[self.num_before] + slowdown * cuts_s
+        return ends_s
