@@ -76,7 +76,7 @@ class GpuDevice:
         if self._pace is None and self.multiprocessors is None and not each:
             now_s = float(self.env.now)
             end_s = issue.end_s(now_s, host_s, seconds, slowdown)
-            yield from self.compute(end_s - now_s)
+            yield from self.compute(max(0.0, end_s - now_s))
             return [], max(0.0, end_s - now_s - slowdown * seconds)
         pieces: Pieces = []
         done_s = waited_s = 0.0
@@ -85,7 +85,7 @@ class GpuDevice:
             reached_s = self.env.now + (work_s - done_s) * slowdown
             if reached_s >= until_s and self._pace is None and not each:
                 continue  # at most at full speed, the GPU arrives there later
-            found = yield from self.compute((work_s - done_s) * slowdown)
+            found = yield from self.compute(max(0.0, work_s - done_s) * slowdown)
             pieces += [(time_s, done_s * slowdown + part_s) for time_s, part_s in found]
             done_s = work_s
             if until_s > self.env.now:
@@ -93,7 +93,7 @@ class GpuDevice:
                 waited_s += until_s - self.env.now
                 yield simpy.Timeout(self.env, until_s - self.env.now)
                 pieces.append((float(self.env.now), done_s * slowdown))
-        found = yield from self.compute((seconds - done_s) * slowdown)
+        found = yield from self.compute(max(0.0, seconds - done_s) * slowdown)
         pieces += [(time_s, done_s * slowdown + part_s) for time_s, part_s in found]
         return pieces, waited_s
 

@@ -25,13 +25,17 @@ from clustersim.shortcuts.micro_batch_cycle import RankCounts
 
 
 class _Progress:
-    """The progress of the first rank of a stage in an iteration: events of each bucket, and of the end."""
+    """The progress of the first rank of a stage in an iteration: events of each bucket, and of the end.
 
-    __slots__ = ("done", "ready")
+    At the end its host has issued all passes at `issuing_since_s`, and goes on with the update.
+    """
+
+    __slots__ = ("done", "issuing_since_s", "ready")
 
     def __init__(self, env: simpy.Environment, num_buckets: int):
         self.ready = [env.event() for _ in range(num_buckets)]
         self.done = env.event()
+        self.issuing_since_s = 0.0
 
 
 class FoldedLayoutExecutor(LayoutExecutor):
@@ -77,6 +81,7 @@ class FoldedLayoutExecutor(LayoutExecutor):
         if rank == self.simulated_rank(rank):
             self._folded.exchanging.discard(self._grid.stage(rank))
             yield from super().work(ranks, job, place, iteration, ready)
+            progress.issuing_since_s = job.issuing_since_s[place]
             progress.done.succeed()
             return
         times = job.times
@@ -90,6 +95,7 @@ class FoldedLayoutExecutor(LayoutExecutor):
         if not progress.done.processed:
             yield progress.done
         times.computed_s[place, iteration] = self._env.now
+        job.issuing_since_s[place] = progress.issuing_since_s
 
     def _progress_of(self, rank: int, iteration: int, num_buckets: int) -> _Progress:
         key = (rank, iteration)

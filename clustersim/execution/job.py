@@ -147,7 +147,7 @@ class Job:
         has_other_waits = self.work is not None or self.input_stage is not None or self.paces is not None
         if self.network.exact or self.num_iterations >= ENDLESS or has_other_waits:
             return False
-        first_s = {self.plans(rank, 0).forward_s * self.slowdown(rank, 0) for rank in range(self.num_ranks)}
+        first_s = {_forward_s(self.plans(rank, 0), self.slowdown(rank, 0)) for rank in range(self.num_ranks)}
         return self.network.is_unused and len(first_s) == self.num_ranks
 
     @cached_property
@@ -189,3 +189,11 @@ class Job:
     def buffer_nodes(self) -> list[Hashable]:
         """Return the node where each rank's messages start and end [num_ranks]."""
         return [device.host_memory if self.is_staged else device.node for device in self.devices]
+
+
+def _forward_s(plan: Iteration, slowdown: float) -> float:
+    """Return the seconds of a forward pass at a slowdown, with the waits for the host."""
+    if plan.issue is None:
+        return plan.forward_s * slowdown
+    start_s = np.zeros(1)
+    return float(plan.issue.cut_ends_s(plan.cuts_s, start_s, np.array([slowdown]), start_s)[0, 0])

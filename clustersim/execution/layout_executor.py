@@ -22,6 +22,7 @@ from clustersim.network import Network
 from clustersim.parallelism import Grid
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
+from clustersim.program.issue import FASTEST, IssueTimes
 from clustersim.program.compute_sequence import ComputeSequence
 from clustersim.program.loop import Loop, loop_of
 from clustersim.program.ops import (
@@ -55,6 +56,8 @@ _CAUSES = {
     "input": "its samples were not read and decoded yet",
 }
 """Why a rank was idle, by the kind of the idle time."""
+
+_UNISSUED = "its host had not issued the next kernel yet"
 
 _TIMED = "collectives of GPUs that split layers as the time that one takes alone, where they are uncontended"
 
@@ -149,7 +152,8 @@ class LayoutExecutor:
 
     def work(self, ranks: np.ndarray, job: Job, place: int, iteration: int, on_ready: OnReady | None) -> Process:
         """Run one iteration of the rank `ranks[place]` of all ranks, which has the index `place` in its job."""
-        state, stage = RankIteration(job, place, int(ranks[place]), iteration), self._grid.stage(int(ranks[place]))
+        stage = self._grid.stage(int(ranks[place]))
+        state = RankIteration(job, place, int(ranks[place]), iteration, stage)
         self._begin(state)
         state.cycles = cycles = self.stage_programs.cycles(iteration)
         if cycles is None:
@@ -180,6 +184,7 @@ class LayoutExecutor:
     def _end(self, state: RankIteration) -> None:
         """End a rank's iteration, up to the exchange of gradients."""
         job, place, iteration = state.job, state.place, state.iteration
+        job.issuing_since_s[place] = state.host_until_s
         job.note_computed(place, iteration)
         job.times.slowed_s[place, iteration] += job.devices[place].take_lost_s()
         copy_next_samples(job, place)
@@ -200,20 +205,24 @@ class LayoutExecutor:
             if isinstance(op, ComputeSequence):
                 yield from self._compute(state, op)
             elif isinstance(op, Call):
+                yield from self._issue(state, self._programs[state.stage].exchange_s)
                 called = self._collectives.call(state.rank, iteration, op, state.done_event(op.after))
                 state.collectives[op.key] = called
                 state.watch(called[1])
             elif isinstance(op, Wait):
                 yield from self._wait(state, op.key)
             elif isinstance(op, Receive):
+                yield from self._issue(state, self._programs[state.stage].message_s)
                 if not self._is_before_job(op, iteration):
                     yield from self._receive(state, op)
             elif isinstance(op, Send):
+                yield from self._issue(state, self._programs[state.stage].message_s)
                 if op.awaited:
                     state.unsent = op
                 else:
                     self._send(state, op)
             elif isinstance(op, _HOST_OPS):
+                yield from self._issue(state, self._programs[state.stage].exchange_s)
                 note = partial(self._note, state.rank)
                 state.host_ops[op.key] = self._host.begin(job, place, op, state.done_event(op.after), note)
                 state.watch(state.host_ops[op.key])
@@ -222,11 +231,24 @@ class LayoutExecutor:
                 yield from wait_for_samples(job, place)
                 self._note_idle(state, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and on_ready is not None:
+                yield from self._issue(state, self._programs[state.stage].exchange_s)
                 on_ready(op.bucket, buckets[op.bucket])
+
+    def _issue(self, state: RankIteration, host_s: float) -> Process:
+        """Wait until the host has issued the next operation, which takes it `host_s` seconds."""
+        if not host_s:
+            return
+        state.host_until_s += host_s
+        start_s = float(self._env.now)
+        if state.host_until_s > start_s:
+            yield self._env.timeout(state.host_until_s - start_s)
+            state.job.times.host_s[state.place, state.iteration] += state.host_until_s - start_s
+            self._note(state.rank, "unissued", start_s, "", _UNISSUED, 0)
 
     def _counts(self, state: RankIteration) -> RankCounts:
         """Return the counters of a rank's iteration so far: seconds by column, and entries of its recorder."""
-        return RankCounts(state.durations_s(), self.recorder.num_entries(state.rank))
+        waited_s = float(state.job.times.host_s[state.place, state.iteration])
+        return RankCounts(state.durations_s(), self.recorder.num_entries(state.rank), state.host_until_s, waited_s)
 
     def _add_counts(self, state: RankIteration, more: np.ndarray) -> None:
         """Add to the counters of a rank."""
@@ -238,6 +260,8 @@ class LayoutExecutor:
         if rank_cycles.repeated is not None:
             before, after = rank_cycles.repeated
             self._add_counts(state, cycles.num_skipped * (after.counted - before.counted))
+            ahead_s = after.host_until_s - before.host_until_s - cycles.cycle_s
+            state.host_until_s += cycles.num_skipped * ahead_s
             entries = RepeatedEntries(
                 before.num_entries, after.num_entries, cycles.num_skipped, cycles.cycle_s, self.stage_programs.step
             )
@@ -247,15 +271,23 @@ class LayoutExecutor:
         """Compute a sequence: in one go where the GPU's pace is constant, else one operation after the other."""
         job, place, iteration, slowdown = state.job, state.place, state.iteration, state.slowdown
         env, times, gpu = self._env, job.times, job.devices[place]
+        is_exact = self._network.exact
         is_watched = self.recorder.watches(state.rank)
         notes_updates = sequence.has_update and self._programs[self._grid.stage(state.rank)].staleness is not None
         for part in (sequence,) if job.paces is None else sequence.apart():
             start_s = float(env.now)
-            pieces = yield from gpu.compute(part.total_s * slowdown)
+            host_s, issue = state.host_until_s, part.issue
+            if not is_exact and slowdown >= FASTEST and job.paces is None:
+                issue = part.binding
+            pieces, waited_s = yield from gpu.compute_issued(part.total_s, slowdown, issue, host_s, is_exact)
+            state.host_until_s += part.issue.host_s
+            times.host_s[place, iteration] += waited_s
             for called_s in part.called_s:
                 times.called_s[place, iteration] += called_s
             if part.last_forward < 0 and not is_watched and not notes_updates:
                 continue
+            if waited_s and not pieces:
+                pieces = _idle_pieces(issue, start_s, host_s, slowdown)
             ends_s = _ends_s(start_s, [each * slowdown for each in part.seconds], pieces, float(env.now))
             if part.last_forward >= 0:
                 times.forward_s[place, iteration] = ends_s[part.last_forward]
@@ -382,6 +414,20 @@ def _comes_before(op: Op | ComputeSequence, unsent: Send) -> bool:
     if unsent.paired:
         return False
     return isinstance(op, Receive) and (op.key.what, unsent.key.what) == (ACTIVATIONS, GRADIENTS)
+
+
+def _idle_pieces(issue: IssueTimes, start_s: float, host_s: float, slowdown: float) -> Pieces:
+    """Return the times at which a GPU of constant speed stopped and went on because of its host, and the work by then.
+
+    It starts at `start_s` with the host at `host_s`.
+    """
+    pieces, now_s, done_s = [], start_s, 0.0
+    for work_s, issued_s in issue.rows:
+        now_s, done_s = now_s + (work_s - done_s) * slowdown, work_s
+        if host_s + issued_s > now_s:
+            pieces += [(now_s, work_s * slowdown), (host_s + issued_s, work_s * slowdown)]
+            now_s = host_s + issued_s
+    return pieces
 
 
 def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: float) -> list[float]:

@@ -13,32 +13,36 @@ from clustersim.shortcuts.micro_batch_cycle import MicroBatchCycles, RankCycles
 
 
 class RankIteration:
-    """One iteration of the rank `rank` of all ranks, which has the index `place` in its `job`.
+    """One iteration of the rank `rank` of all ranks, of a pipeline `stage`, which has the index `place` in its `job`.
 
     `collectives` are those that it has called, each with the event of its end. `host_ops` are the ends of the copies
     and updates that it has begun on its host. `unsent` is a message that waits for its receiver. `cycles` are the
-    micro-batch cycles of the iteration, and `rank_cycles` records this rank's cycle while it is in one.
+    micro-batch cycles of the iteration, and `rank_cycles` records this rank's cycle while it is in one. The host has
+    issued all before the next operation at `host_until_s` seconds.
     """
 
     __slots__ = (
         "collectives",
         "cycles",
         "host_ops",
+        "host_until_s",
         "iteration",
         "job",
         "place",
         "rank",
         "rank_cycles",
         "slowdown",
+        "stage",
         "unsent",
     )
 
-    def __init__(self, job: Job, place: int, rank: int, iteration: int):
-        self.job, self.place, self.rank, self.iteration = job, place, rank, iteration
+    def __init__(self, job: Job, place: int, rank: int, iteration: int, stage: int):
+        self.job, self.place, self.rank, self.iteration, self.stage = job, place, rank, iteration, stage
         self.slowdown = job.slowdown(place, iteration)
         self.collectives: dict[Key, tuple[PendingCollective | TimedCollective, simpy.Event]] = {}
         self.host_ops: dict[Key, simpy.Event] = {}
         self.unsent: Send | None = None
+        self.host_until_s = float(job.env.now)
         self.cycles: MicroBatchCycles | None = None
         self.rank_cycles: RankCycles | None = None
 

@@ -50,17 +50,17 @@ def compute(job: Job, rank: int, iteration: int, on_ready: Callable[[int, Bucket
         yield from wait_for_samples(job, rank)
         times.fetched_s[rank, iteration] = env.now
     issue, host_s = issue_of(job, plan, slowdown), float(env.now)
-    cuts_s, before, done_s = plan.cuts_s.tolist(), 0, 0.0
-    for cut, cut_s in enumerate(cuts_s):
-        is_bucket = 0 < cut <= len(plan.buckets)
+    before, done_s, part_s = 0, 0.0, 0.0
+    for cut, seconds in enumerate(plan.parts_s):
+        is_bucket, part_s = 0 < cut <= len(plan.buckets), part_s + seconds
         if is_bucket and on_ready is None:
             continue
         end = before if issue is None else int(issue.num_before[cut])
-        if cut_s > done_s or end > before or cut <= len(plan.buckets):
+        if part_s > 0 or end > before or cut <= len(plan.buckets):
             part = NO_ISSUE if issue is None else issue.passes.between(before, end, done_s)
-            _, waited_s = yield from gpu.compute_issued(cut_s - done_s, slowdown, part, host_s, job.network.exact)
+            _, waited_s = yield from gpu.compute_issued(part_s, slowdown, part, host_s, job.network.exact)
             times.host_s[rank, iteration] += waited_s
-            before, done_s = end, cut_s
+            before, done_s, part_s = end, float(plan.cuts_s[cut]), 0.0
         if not cut:
             times.forward_s[rank, iteration] = env.now
         elif is_bucket and on_ready is not None:

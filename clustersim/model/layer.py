@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from clustersim.hardware import Gpu
 from clustersim.model.casts import TORCHAO, Casts
+from clustersim.program.issue import NOT_ISSUED, PassIssue
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Model:
 
 @dataclass(slots=True, unsafe_hash=True)
 class LayerTime:
-    """One layer's seconds for a whole batch on one GPU, and their source.
+    """One layer's seconds for a whole batch on one GPU, their source, and what the host issues for each pass.
 
     Treat as immutable. This is not enforced, since frozen instances take three times as long to create, and each point
     of a sweep has thousands.
@@ -93,10 +94,18 @@ class LayerTime:
     backward_data_s: float
     backward_weights_s: float
     provenance: str  # measured, published, estimated
+    forward_issue: PassIssue = NOT_ISSUED
+    backward_data_issue: PassIssue = NOT_ISSUED
+    backward_weights_issue: PassIssue = NOT_ISSUED
 
     @property
     def backward_s(self) -> float:
         return self.backward_data_s + self.backward_weights_s
+
+    @property
+    def backward_issue(self) -> PassIssue:
+        """What the host issues for the whole backward pass."""
+        return self.backward_data_issue + self.backward_weights_issue
 
     def scaled(self, factor: float, provenance: str | None = None) -> LayerTime:
         return LayerTime(
@@ -105,7 +114,26 @@ class LayerTime:
             self.backward_data_s * factor,
             self.backward_weights_s * factor,
             provenance or self.provenance,
+            self.forward_issue,
+            self.backward_data_issue,
+            self.backward_weights_issue,
         )
+
+
+class HostIssue(NamedTuple):
+    """What a host takes to issue the rest of an iteration: seconds a collective, a message, and a unit of shards.
+
+    `update` are the kernels of the optimizer's update of the whole model.
+    """
+
+    exchange_s: float = 0.0
+    message_s: float = 0.0
+    unit_s: float = 0.0
+    update: PassIssue = NOT_ISSUED
+
+
+NO_HOST = HostIssue()
+"""No host is simulated: times contain it, or are ideal."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +158,7 @@ class Workload:
     launch: Literal["queued", "blocking"] = "queued"
     casts: Casts = TORCHAO
     casts_back: bool = True
+    host: HostIssue = NO_HOST
 
     @property
     def forward_s(self) -> float:

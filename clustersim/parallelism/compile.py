@@ -21,12 +21,15 @@ from clustersim.parallelism.plan import (
     Rules,
     StagePlan,
     iteration_of,
+    update_issue,
+    with_host,
     with_merged_ops,
 )
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.parallelism.split import WHOLE_FEATURES
 from clustersim.parallelism.tensor_overlap import overlapped_ops
+from clustersim.program.issue import NOT_ISSUED, PassIssue, issue_of_call, issue_times
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -65,9 +68,11 @@ def compile_stage(
         builder.turns_around = _turns_around(slots, number)
         builder.write(slot, is_last=last.get(slot.chunk) == number, defers_weights=WEIGHTS in phases)
     if builder.staleness is None:
-        return builder.exchange.plan(builder.ops)
-    program = Program(stage, with_merged_ops(builder.ops), builder.staleness)
-    return StagePlan(program, iteration_of(program, [], 0.0))
+        plan = builder.exchange.plan(builder.ops)
+    else:
+        program = Program(stage, with_merged_ops(builder.ops), builder.staleness)
+        plan = StagePlan(program, iteration_of(program, [], 0.0))
+    return with_host(plan, rules.host, grid.pipeline)
 
 
 def _turns_around(slots: Sequence[Slot], number: int) -> bool:
@@ -136,7 +141,8 @@ class _ProgramBuilder:
                 self.to_update = self.exchange.all_reduce_micro_batch(self.ops, slot.micro_batch)
         elif slot.phase == UPDATE:
             self.ops += [Wait(key._replace(micro_batch=slot.micro_batch)) for key in self.to_update]
-            self.ops.append(Compute(UPDATE, self.update_s, UPDATE, slot.micro_batch))
+            issue = update_issue(self.update_s, self.rules.host, self.grid.pipeline)
+            self.ops.append(Compute(UPDATE, self.update_s, UPDATE, slot.micro_batch, issue=issue))
         else:
             self._weights(part, slot.micro_batch, is_last)
 
@@ -197,7 +203,7 @@ class _ProgramBuilder:
             self.ops += overlapped_ops(piece, time, phase, micro, place, self.rules.micro_batch)
             return
         self._calls(piece.before_forward, "before", phase, micro, place)
-        self._compute(time.layer.name, time.forward_s, phase, micro)
+        self._compute(time.layer.name, time.forward_s, phase, micro, time.forward_issue)
         self._calls(piece.after_forward, "after", phase, micro, place)
 
     def _layer_backward(self, part: Part, layer: int, micro: int, defers_weights: bool) -> None:
@@ -206,7 +212,9 @@ class _ProgramBuilder:
             self.ops += overlapped_ops(piece, time, BACKWARD, micro, place, self.rules.micro_batch, defers_weights)
             return
         self._calls(piece.before_backward, "before", BACKWARD, micro, place)
-        self._compute(time.layer.name, time.backward_data_s if defers_weights else time.backward_s, BACKWARD, micro)
+        seconds = time.backward_data_s if defers_weights else time.backward_s
+        issue = time.backward_data_issue if defers_weights else time.backward_issue
+        self._compute(time.layer.name, seconds, BACKWARD, micro, issue)
         self._calls(piece.after_backward, "after", BACKWARD, micro, place)
 
     def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
@@ -231,7 +239,9 @@ class _ProgramBuilder:
         for unit in reversed(part.unit_layers()):
             for layer in reversed(unit):
                 time = part.times[layer]
-                self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro)
+                self._compute(
+                    time.layer.name, time.backward_weights_s, WEIGHTS, micro, time.backward_weights_issue
+                )
                 self._accumulate(part, layer, WEIGHTS, micro)
                 self.exchange.gradient_complete(self.ops, part, layer, is_last)
             self._reduce_scatter_unit(part, unit, WEIGHTS, micro, is_last)
@@ -281,9 +291,8 @@ class _ProgramBuilder:
                 if ahead < len(units):
                     self.ops += gathers[ahead]
             self.ops += [Wait(call.key) for call in gathers[number]]
-            self._compute(
-                "gathered weights", part.num_parameters(unit) * self.rules.buffer_copies.gathered_s, phase, micro
-            )
+            copied_s = part.num_parameters(unit) * self.rules.buffer_copies.gathered_s
+            self._compute("gathered weights", copied_s, phase, micro, PassIssue(self.rules.host.unit_s, 1))
             yield unit
 
     def _weight_gathers(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
@@ -292,9 +301,12 @@ class _ProgramBuilder:
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
 
-    def _compute(self, name: str, seconds: float, phase: str, micro: int) -> None:
-        if seconds:
-            self.ops.append(Compute(name, seconds, phase, micro))
+    def _compute(
+        self, name: str, seconds: float, phase: str, micro: int, issue: PassIssue = NOT_ISSUED
+    ) -> None:
+        if seconds or issue.host_s:
+            times = issue_times([(seconds, issue)]) if seconds else issue_of_call(issue.host_s)
+            self.ops.append(Compute(name, seconds, phase, micro, issue=times))
 
     def _calls(self, calls: Sequence[GroupCall], when: str, phase: str, micro: int, layer: int) -> None:
         """Enter collectives of a tensor parallel group, and wait for each of them."""

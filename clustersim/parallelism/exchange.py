@@ -10,7 +10,16 @@ from clustersim.parallelism.experts import EXPERT_REPLICAS, is_expert_parallel, 
 from clustersim.parallelism.gradient_owners import OwnedSlice, merge_slices, slices_by_place
 from clustersim.parallelism.grid import REPLICATE_GROUP, SHARD_GROUP, Grid
 from clustersim.parallelism.offload import HostUpdates
-from clustersim.parallelism.plan import REPLICAS, Part, Rules, StagePlan, buckets_of, iteration_of, with_merged_ops
+from clustersim.parallelism.plan import (
+    REPLICAS,
+    Part,
+    Rules,
+    StagePlan,
+    buckets_of,
+    iteration_of,
+    update_issue,
+    with_merged_ops,
+)
 from clustersim.parallelism.tensor_owners import assign_owners, largest_share
 from clustersim.program import Bucket, assign_buckets
 from clustersim.program.ops import BACKWARD, UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
@@ -208,7 +217,7 @@ class GradientExchange:
                 ops[ready[number] : ready[number]] = [*self._kernels_before(buckets[number]), *summed]
         ops += [Wait(key) for key in [*self.reductions, *self.combiner.insert_into(ops)]]
         share = self._updated_share()
-        ops.append(Compute(UPDATE, self.update_s * share + self._kernels_after_s(share), UPDATE, 0))
+        ops.append(self._update(self.update_s * share + self._kernels_after_s(share)))
         is_gathered = rules.sharding == "zero-3" or rules.gathers_each_pass
         if not is_gathered and self.grid.shard_group_size > 1 and not rules.skips_update:
             call_of = self._broadcasts() if rules.by_tensors else self._gathers(buckets)
@@ -219,6 +228,12 @@ class GradientExchange:
                 ops += [*calls, *(Wait(call.key) for call in calls)]
         program = Program(self.stage, with_merged_ops(ops))
         return StagePlan(program, iteration_of(program, [], 0.0))
+
+    def _update(self, seconds: float) -> Compute:
+        """Return the update by the optimizer, and the kernels before and after it."""
+        return Compute(
+            UPDATE, seconds, UPDATE, 0, issue=update_issue(seconds, self.rules.host, self.grid.pipeline)
+        )
 
     def _kernels_before(self, bucket: Bucket) -> list[Op]:
         """Return the kernels that process the gradients of a bucket before their exchange."""

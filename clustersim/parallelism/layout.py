@@ -210,6 +210,7 @@ def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
         blocking_buckets=_is_blocking(layout, grid, training),
         skips_update=training.optimizer.skipped,
         gathers_each_pass=layout.gathers == "micro-batch",
+        host=whole.host,
         reduces_to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
     )
 

@@ -55,6 +55,9 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operato
             known.backward_data_s * _share(piece, guess, part, ring_step, "backward_data_s") + blocks_s[1],
             known.backward_weights_s * _share(piece, guess, part, ring_step, "backward_weights_s"),
             known.provenance,
+            known.forward_issue,
+            known.backward_data_issue,
+            known.backward_weights_issue,
         )
         for piece, known, guess, part, ring_step, blocks_s in zip(
             pieces, whole.layers, wholes, parts, steps, around, strict=True

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from clustersim.model import LayerTime
+from clustersim.model.layer import NO_HOST, HostIssue
 from clustersim.parallelism.gradient_kernels import NOTHING_MOVED, Moved
 from clustersim.parallelism.offload import NOTHING_AWAY, Offload
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.sharding_copies import NO_COPIES, BufferCopies
 from clustersim.program import Bucket, Caps, Iteration, assign_buckets
+from clustersim.program.issue import NO_ISSUE, IssueTimes, IterationIssue, PassIssue, issue_times
 from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, Receive, Wait, merged
 
 ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replicas", "samples"
@@ -64,6 +68,8 @@ class Rules:
     is in flight at the same time. `sample_bytes` are those of the samples of a pass, None if these need not be waited
     for. `num_passes` is the number of micro-batches.
 
+    Host: what it takes to issue collectives, messages and the update (`host`).
+
     Processes: `mask_s` are the seconds in which a process builds the mask of a micro-batch, `issued_s` those in which
     nothing computes while it launches a collective of a tensor parallel group.
     """
@@ -95,6 +101,7 @@ class Rules:
     reduces_to_owners: bool = False
     skips_update: bool = False
     gathers_each_pass: bool = False
+    host: HostIssue = NO_HOST
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,28 @@ class StagePlan:
     program: Program
     iteration: Iteration
     most_gradients: float | None = None
+
+
+def with_host(plan: StagePlan, host: HostIssue, num_stages: int) -> StagePlan:
+    """Return the plan of a stage with what its host takes to issue collectives, messages and the update.
+
+    The kernels of the update are divided evenly among the stages.
+    """
+    if host == NO_HOST:
+        return plan
+    iteration, update = plan.iteration, update_issue(plan.iteration.update_s, host, num_stages)
+    no_cuts = np.zeros(len(iteration.cuts_s), dtype=np.int64)
+    return replace(
+        plan,
+        program=replace(plan.program, exchange_s=host.exchange_s, message_s=host.message_s),
+        iteration=replace(iteration, issue=IterationIssue(NO_ISSUE, no_cuts, update)),
+    )
+
+
+def update_issue(update_s: float, host: HostIssue, num_stages: int) -> IssueTimes:
+    """Return the issue times of the update of a stage, which takes `update_s` seconds of kernels."""
+    kernels = -(-host.update.kernels // num_stages)
+    return issue_times([(update_s, PassIssue(host.update.host_s / num_stages, kernels))])
 
 
 def buckets_of(completed: Sequence[tuple[int, float, str]], end: int, rules: Rules) -> tuple[list[Bucket], list[int]]:

@@ -31,6 +31,7 @@ from collections.abc import Iterator, Sequence
 
 from clustersim.model import LayerTime
 from clustersim.parallelism.pieces import Piece
+from clustersim.program.issue import issue_times
 from clustersim.program.ops import BACKWARD, Call, Compute, Key, Op, Wait
 
 AXIS = "context"
@@ -76,6 +77,8 @@ def ring_ops(
         if sent:
             yield Call(key, "send-recv", AXIS, sent * block_bytes)
         for time in reversed(times) if is_backward else times:
-            yield Compute(time.layer.name, (time.backward_s if is_backward else time.forward_s) / num, phase, micro)
+            seconds = (time.backward_s if is_backward else time.forward_s) / num
+            issue = time.backward_issue if is_backward else time.forward_issue
+            yield Compute(time.layer.name, seconds, phase, micro, issue=issue_times([(seconds, issue)]))
         if sent:
             yield Wait(key)

@@ -28,6 +28,7 @@ from dataclasses import replace
 from clustersim.errors import InputError
 from clustersim.model import LayerTime
 from clustersim.parallelism.pieces import IndivisibleError, Piece, check_divides
+from clustersim.program.issue import PassIssue, issue_times
 from clustersim.program.ops import BACKWARD, Call, Compute, Key, Op, Wait
 
 AXIS = "tensor"
@@ -70,15 +71,19 @@ def overlapped_ops(
     """
     name = time.layer.name
     weights_s = 0.0 if defers_weights else time.backward_weights_s
-    weights = [Compute(name, weights_s, phase, micro)] if weights_s else []
+    of_weights = issue_times([(weights_s, time.backward_weights_issue)])
+    weights = [Compute(name, weights_s, phase, micro, issue=of_weights)] if weights_s else []
     if phase != BACKWARD:
-        yield from _ring_ops(piece, time.forward_s, bool(piece.after_forward), name, phase, micro, place, batch)
+        scatters, issue = bool(piece.after_forward), time.forward_issue
+        yield from _ring_ops(piece, time.forward_s, issue, scatters, name, phase, micro, place, batch)
     elif piece.before_backward:
-        yield from _ring_ops(piece, time.backward_data_s, False, name, phase, micro, place, batch)
+        issue = time.backward_data_issue
+        yield from _ring_ops(piece, time.backward_data_s, issue, False, name, phase, micro, place, batch)
         yield from weights
     else:
         if time.backward_data_s:
-            yield Compute(name, time.backward_data_s, phase, micro)
+            of_data = issue_times([(time.backward_data_s, time.backward_data_issue)])
+            yield Compute(name, time.backward_data_s, phase, micro, issue=of_data)
         keys = [Key(f"{call.op} beside {phase}", micro, place) for call in piece.after_backward]
         for key, call in zip(keys, piece.after_backward, strict=True):
             yield Call(key, call.op, call.axis, call.bytes_per_sample * batch)
@@ -87,9 +92,9 @@ def overlapped_ops(
 
 
 def _ring_ops(
-    piece: Piece, seconds: float, scatters: bool, name: str, phase: str, micro: int, place: int, batch: int
+    piece: Piece, seconds: float, issue: PassIssue, scatters: bool, name: str, phase: str, micro: int, place: int, batch: int
 ) -> Iterator[Op]:
-    """Yield the ring steps of a product: all but one send a piece, the last if it gathers, the first if it scatters."""
+    """Yield the ring steps of a product, of which the host issues each like a whole one: all but one send a piece, the last if it gathers, the first if it scatters."""
     (call,) = piece.before_forward + piece.after_forward
     num = piece.num_ring_steps
     quiet = 0 if scatters else num - 1
@@ -97,6 +102,6 @@ def _ring_ops(
         key = Key(f"tokens {step} {phase}", micro, place)
         if step != quiet:
             yield Call(key, "send-recv", AXIS, call.bytes_per_sample * batch / num)
-        yield Compute(name, seconds / num, phase, micro)
+        yield Compute(name, seconds / num, phase, micro, issue=issue_times([(seconds / num, issue)]))
         if step != quiet:
             yield Wait(key)

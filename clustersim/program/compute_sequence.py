@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from clustersim.program.issue import NO_ISSUE
 from clustersim.program.ops import FORWARD, UPDATE, Compute, Op
 
 
 class ComputeSequence:
     """Compute operations without another operation in between; `seconds` [num_ops] at a slowdown of 1.
 
-    `called_s` are the seconds of those that wait for collectives inside them. `last_forward` is the number of the last
+    `called_s` are the seconds of those that wait for collectives inside them. `issue` says when the host has issued
+    them, and `binding` are those of its times that can keep the GPU waiting where it is less than twice as fast. `last_forward` is the number of the last
     operation of a forward pass, -1 where there is none.
 
     >>> sequence = ComputeSequence([Compute("a", 2.0, FORWARD, 0), Compute("b", 1.0, "backward", 0)])
@@ -18,13 +20,19 @@ class ComputeSequence:
     (3.0, 0, [[2.0], [1.0]])
     """
 
-    __slots__ = ("called_s", "has_update", "last_forward", "ops", "seconds", "total_s")
+    __slots__ = ("binding", "called_s", "has_update", "issue", "last_forward", "ops", "seconds", "total_s")
 
     def __init__(self, ops: Sequence[Compute]):
         self.ops = ops
         self.seconds = [op.seconds for op in ops]
         self.total_s = sum(self.seconds)
         self.called_s = [op.called_s for op in ops if op.called_s]
+        self.issue = NO_ISSUE
+        done_s = 0.0
+        for op in ops:
+            self.issue = self.issue.followed_by(done_s, op.issue)
+            done_s += op.seconds
+        self.binding = self.issue.only(self.issue.that_bind()) if len(self.issue) else self.issue
         self.has_update, self.last_forward = False, -1
         for number, op in enumerate(ops):
             if op.phase == FORWARD:

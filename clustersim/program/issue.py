@@ -83,6 +83,18 @@ class IssueTimes:
             return NO_ISSUE
         return IssueTimes(self.work_s[first:end] - done_s, self.issued_s[first:end], self.host_s)
 
+    def followed_by(self, seconds: float, other: IssueTimes) -> IssueTimes:
+        """Return the issue times of this work, of `seconds` of kernels, and of other work after it."""
+        if not other.host_s:
+            return self
+        if not self.host_s:
+            return IssueTimes(seconds + other.work_s, other.issued_s, other.host_s)
+        return IssueTimes(
+            np.concatenate([self.work_s, seconds + other.work_s]),
+            np.concatenate([self.issued_s, self.host_s + other.issued_s]),
+            self.host_s + other.host_s,
+        )
+
     def late_s(self, slowdown: np.ndarray, host_s: np.ndarray) -> np.ndarray:
         """Return how late the start of all work would have to be for each of the first issue times not to bind.
 
@@ -144,6 +156,13 @@ def issue_times(passes: Iterable[tuple[float, PassIssue]]) -> IssueTimes:
     builder = IssueBuilder()
     for seconds, issue in passes:
         builder.add(seconds, issue)
+    return builder.build()
+
+
+def issue_of_call(host_s: float) -> IssueTimes:
+    """Return the issue times of a call that takes the host some seconds, and the GPU none."""
+    builder = IssueBuilder()
+    builder.call(host_s)
     return builder.build()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +64,13 @@ class Iteration:
         """Seconds of kernels up to the end of forward, until each bucket is ready, and up to the end of backward."""
         ready_s = [self.forward_s + bucket.ready_s for bucket in self.buckets]
         return np.array([self.forward_s, *ready_s, self.forward_s + self.backward_s])
+
+    @cached_property
+    def parts_s(self) -> list[float]:
+        """Seconds of kernels of forward, of backward until each bucket is ready, and of the rest of backward."""
+        ready_s = [0.0, *(bucket.ready_s for bucket in self.buckets)]
+        until_s = [until - since for since, until in pairwise(ready_s)]
+        return [self.forward_s, *until_s, self.backward_s - ready_s[-1]]
 
     @cached_property
     def binding(self) -> IterationIssue | None:

@@ -112,7 +112,7 @@ def _renumbered(op: Op, first: int, shift: int) -> Op:
     match op:
         case Ready():
             return op
-        case Compute(_, _, _, number, _):
+        case Compute(micro_batch=number):
             return op if number < first else replace(op, micro_batch=number - shift)
         case Wait(key):
             return Wait(lower(key))

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from clustersim.program.issue import NO_ISSUE, IssueTimes
+
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
 
@@ -31,7 +33,8 @@ class Key(NamedTuple):
 class Compute:
     """Occupy the GPU for `seconds` at a slowdown of 1; `phase` is forward, backward, weights, recompute or update.
 
-    `called_s` of these seconds are waits for collectives inside it, whose times are known beforehand.
+    `called_s` of these seconds are waits for collectives inside it, whose times are known beforehand. `issue` says when
+    the host has issued the kernels.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Compute:
     phase: str
     micro_batch: int
     called_s: float = 0.0
+    issue: IssueTimes = NO_ISSUE
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -154,8 +158,8 @@ Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Read | Ready
 def _of_micro_batch(op: Op, number: int) -> Op:
     """Return an operation of micro-batch 0 for the micro-batch `number`."""
     match op:
-        case Compute(name, seconds, phase, _, called_s):
-            return Compute(name, seconds, phase, number, called_s)
+        case Compute(name, seconds, phase, _, called_s, issue):
+            return Compute(name, seconds, phase, number, called_s, issue)
         case Send(key, stage, num_bytes, awaited, paired):
             return Send(Key(key.what, number, key.place), stage, num_bytes, awaited, paired)
         case Receive(key, stage, num_bytes, awaited):
@@ -181,11 +185,16 @@ class Program:
     `staleness` is None where an iteration makes one update. Where every micro-batch makes an update, it is the age in
     updates of the weights that a micro-batch uses on this stage. Iterations then flow into one another: a micro-batch
     with a number below 0 belongs to an earlier iteration, and -1 is the last one of the iteration before.
+
+    The host takes `exchange_s` seconds to issue a collective, a copy or the exchange of a bucket, and `message_s` to
+    issue that a message is sent or received.
     """
 
     stage: int
     parts: tuple[Op | Pass, ...]
     staleness: int | None = None
+    exchange_s: float = 0.0
+    message_s: float = 0.0
 
     def ops(self) -> Iterator[Op]:
         """Return all operations."""
@@ -238,7 +247,8 @@ def merged(ops: Sequence[Op]) -> tuple[Op, ...]:
         if isinstance(op, Compute) and isinstance(last, Compute) and _same_pass(op, last):
             first, end = last.name.split(" to ")[0], op.name.split(" to ")[-1]
             seconds, called_s = last.seconds + op.seconds, last.called_s + op.called_s
-            out[-1] = Compute(f"{first} to {end}", seconds, op.phase, op.micro_batch, called_s)
+            issue = last.issue.followed_by(last.seconds, op.issue)
+            out[-1] = Compute(f"{first} to {end}", seconds, op.phase, op.micro_batch, called_s, issue)
         else:
             out.append(op)
     return tuple(out)

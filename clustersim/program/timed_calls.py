@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from clustersim.program.issue import NO_ISSUE, IssueTimes, issue_of_call
 from clustersim.program.ops import FORWARD, Call, Compute, Key, Op, Pass, Program, Ready, Receive, Send, Wait, merged
 
 _EARLIER = Key("exchange begun before the pass", 0, 0)
@@ -39,7 +40,7 @@ def with_timed_calls(
     tracks_exchanges = uncontended_only or slowed or not in_step
     if tracks_exchanges and program.staleness is not None:  # exchanges may outlast an iteration
         return program
-    rules = _Rules(seconds, tracks_exchanges, uncontended_only or not in_step, in_step)
+    rules = _Rules(seconds, tracks_exchanges, uncontended_only or not in_step, in_step, program.exchange_s)
     in_flight: set[Key] = set() if in_step else {_OUT_OF_SYNC}
     bodies: dict[tuple[int, bool, bool], tuple[tuple[Op, ...], set[Key]]] = {}  # of equal passes, and what these leave
     parts: list[Op | Pass] = []
@@ -73,6 +74,7 @@ class _Rules:
     tracks_exchanges: bool
     keeps_contended: bool
     in_step: bool
+    exchange_s: float
 
     def timed(self, ops: Sequence[Op], in_flight: set[Key]) -> tuple[Op, ...]:
         """Return operations with known collectives as times; update the exchanges `in_flight`."""
@@ -92,6 +94,9 @@ class _Rules:
                 out.append(op if self.keeps_contended else replace(op, known_s=known_s))
                 in_flight.discard(_OUT_OF_SYNC)
                 continue
+            neighbours = (*out[:-4:-1], *ops[number:])
+            if self.exchange_s:
+                out.append(_waiting(op, 0.0, neighbours, issue_of_call(self.exchange_s)))
             overlapped = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
             number += len(overlapped) + 1
             out += overlapped
@@ -101,11 +106,11 @@ class _Rules:
         return merged(out)
 
 
-def _waiting(op: Call, seconds: float, neighbours: Sequence[Op]) -> Compute:
+def _waiting(op: Call, seconds: float, neighbours: Sequence[Op], issue: IssueTimes = NO_ISSUE) -> Compute:
     """Return a wait for a collective as compute, with the name and phase of the first compute among neighbours."""
     beside = next((each for each in neighbours if isinstance(each, Compute)), None)
     name, phase = (beside.name, beside.phase) if beside else (op.key.what, FORWARD)
-    return Compute(name, seconds, phase, op.key.micro_batch, seconds)
+    return Compute(name, seconds, phase, op.key.micro_batch, seconds, issue)
 
 
 def _note_exchange(op: Op, in_flight: set[Key]) -> bool:

@@ -35,10 +35,15 @@ class Cycle:
 
 
 class RankCounts(NamedTuple):
-    """The counters of a rank so far: the values `counted` [n], and the number of entries in its trace."""
+    """The counters of a rank so far: the values `counted` [n], and the number of entries in its trace.
+
+    The host has issued all so far at `host_until_s`; because of it, the GPU has waited `host_s` seconds.
+    """
 
     counted: np.ndarray
     num_entries: int
+    host_until_s: float = 0.0
+    host_s: float = 0.0
 
 
 class RankCycles:
@@ -82,9 +87,22 @@ class RankCycles:
         else:
             event.callbacks.append(note_end)
 
+    def _issues_alike(self, shift_s: float, slack_s: float) -> bool:
+        """Say whether the host keeps the GPU waiting as long in further cycles as in the last one.
+
+        It does if it is as far ahead of the GPU as a cycle ago, or if it is further ahead and did not keep it waiting.
+        """
+        if len(self._counts) < 2:
+            return False
+        before, after = self._counts
+        spent_s = after.host_until_s - before.host_until_s
+        return abs(spent_s - shift_s) <= slack_s or (spent_s < shift_s and after.host_s == before.host_s)
+
     def matches(self, shift_s: float, slack_s: float) -> bool:
         """Say whether the latest cycles match up to a time shift and a slack in seconds, as far as they have come."""
         if len(self.cycles) < 3:
+            return False
+        if not self._issues_alike(shift_s, slack_s):
             return False
         *oldest, older, last, current = self.cycles
         if len(older.began_s) != len(last.began_s) or len(older.ended_s) != len(last.ended_s):

@@ -12,6 +12,7 @@ from clustersim.execution import Job
 from clustersim.hardware import load_transport
 from clustersim.network import Network
 from clustersim.program import plan_iteration
+from clustersim.program.iteration import PlanIssue
 from clustersim.simulate.outcome import Outcome, outcome_of
 from clustersim.strategies import Strategy
 from clustersim.topology import load_topology
@@ -36,6 +37,7 @@ def play(
     transport: str = "ideal",
     seed: int = 0,
     exact: bool = False,
+    issue: PlanIssue | None = None,
     **cluster: Any,
 ) -> Job:
     """Run a job of `num_ranks` ranks; return it. `layers` are forward and backward seconds and gradient bytes.
@@ -53,6 +55,7 @@ def play(
         update_s,
         strategy.bucket_caps(4.0, num_ranks, sharding=None),
         strategy.overlap,
+        issue=issue,
     )
     library = load_transport(transport)
 

@@ -9,11 +9,13 @@ import numpy as np
 
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.window import PATIENCE, Window
+from clustersim.execution.worker import issue_of
 from clustersim.network.numba_engine.inner.network import KernelNetwork
 from clustersim.network.numba_engine.inner.tables import Arrays
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.network.python_engine.engine import PythonEngine
 from clustersim.program import Iteration
+from clustersim.program.issue import IterationIssue
 from clustersim.strategies.kernels.run import run
 from clustersim.strategies.kernels.tables import (
     BUCKET,
@@ -187,10 +189,17 @@ class KernelJob:
         pieces: list[np.ndarray] = []
         previous: Iteration | None = None
         for rank in range(self._job.num_ranks):
-            plan = self._job.plans(rank, iteration)
+            plan, slowdown = self._job.plans(rank, iteration), self._job.slowdown(rank, iteration)
             if plan is not previous:
                 previous, work_s = plan, _pieces(plan)
-            pieces.append(work_s * self._job.slowdown(rank, iteration))
+            issue = issue_of(self._job, plan, slowdown)
+            if issue is None:
+                pieces.append(work_s * slowdown)
+                continue
+            issued_s = _issued_pieces(plan, slowdown, issue)
+            waited_s = np.maximum(issued_s, 0.0).sum() - slowdown * (plan.forward_s + plan.backward_s)
+            self._job.times.host_s[rank, iteration] = max(0.0, waited_s)
+            pieces.append(issued_s)
         return np.concatenate(pieces)
 
     def _note_window(self) -> None:
@@ -202,6 +211,13 @@ class KernelJob:
 
 def _pieces(plan: Iteration) -> np.ndarray:
     """Return the seconds of forward, of backward up to each bucket, and of the rest, negative if there is none."""
-    ready_s = [bucket.ready_s for bucket in plan.buckets]
-    rest_s = plan.backward_s - ready_s[-1] if plan.backward_s > ready_s[-1] else -1.0
-    return np.array([plan.forward_s, *np.diff(ready_s, prepend=0.0), rest_s])
+    *parts_s, rest_s = plan.parts_s
+    return np.array([*parts_s, rest_s if rest_s > 0 else -1.0])
+
+
+def _issued_pieces(plan: Iteration, slowdown: float, issue: IterationIssue) -> np.ndarray:
+    """Return the same with the waits for the host, at a slowdown."""
+    start_s = np.zeros(1)
+    ends_s = issue.cut_ends_s(plan.cuts_s, start_s, np.array([slowdown]), start_s)[:, 0]
+    *parts_s, rest_s = np.diff(ends_s, prepend=0.0).tolist()
+    return np.array([*parts_s, rest_s if plan.parts_s[-1] > 0 or rest_s > 0 else -1.0])
