@@ -363,9 +363,9 @@ class _Lstm(nn.Module):
         self.buffer = torch.empty(sum(each.numel() for each in self.weights))
 
     def forward(self, x: Tensor) -> Tensor:
-        state = torch.zeros(1, x.shape[1], 64, dtype=x.dtype)
+        hidden, cell = (torch.zeros(1, x.shape[1], 64, dtype=x.dtype) for _ in range(2))
         result: Tensor = torch._cudnn_rnn(
-            x, list(self.weights), 4, self.buffer, state, state, 2, 64, 0, 1, False, 0.0, True, False, [], None
+            x, list(self.weights), 4, self.buffer, hidden, cell, 2, 64, 0, 1, False, 0.0, True, False, [], None
         )[0]
         return result
 
@@ -474,28 +474,30 @@ def _nodes(outputs: Any) -> int:
 
 def count_passes(layers: Layers, inputs: Callable[[], tuple[Tensor, ...]], mode: str) -> Passes:
     """Count one forward and one backward pass, in the mode's autocast context as a training loop has it."""
-    passes = 2 if mode == "autocast-reused" else 1
-    forward, outputs = [], []
+    once = _count(layers, inputs, mode, 1)
+    if mode != "autocast-reused":
+        return once
+    twice = _count(layers, inputs, mode, 2)
+    return twice._replace(backward=twice.backward.minus(once.backward), nodes=once.nodes, names=Counter())
+
+
+def _count(layers: Layers, inputs: Callable[[], tuple[Tensor, ...]], mode: str, times: int) -> Passes:
+    """Count the last of some forward passes in one context, and the backward pass through all of them."""
+    outputs: list[Tensor] = []
     with mode_of(mode):
-        for _ in range(passes):
-            given = inputs()
-            with Recorder() as recorder:
-                output = layers(*given)
-            forward.append(recorder)
-            outputs.append(output if isinstance(output, tuple) else (output,))
+        for _ in range(times):
+            taken = inputs()
+            with Recorder() as forward:
+                output = layers(*taken)
+            outputs += output if isinstance(output, tuple) else (output,)
+    nodes = _nodes(outputs)
     parameters = list(layers.parameters()) if isinstance(layers, nn.Module) else []
-    backward = []
-    for number in range(1, passes + 1):
-        chosen = [each for output in outputs[:number] for each in output]
-        gradients = None if chosen[0].dim() == 0 else [torch.empty_like(each) for each in chosen]
-        for parameter in parameters:
-            parameter.grad = None
-        with Recorder() as recorder:
-            torch.autograd.backward(chosen, gradients, retain_graph=True)
-        backward.append(recorder.counts)
-    names = forward[-1].names + recorder.names
-    marginal = backward[-1].minus(backward[-2]) if passes > 1 else backward[0]
-    return Passes(forward[-1].counts, marginal, _nodes(outputs[-1]), len(parameters), names)
+    gradients = None if outputs[0].dim() == 0 else [torch.empty_like(each) for each in outputs]
+    with Recorder() as backward:
+        torch.autograd.backward(outputs, gradients)
+    for parameter in parameters:
+        parameter.grad = None
+    return Passes(forward.counts, backward.counts, nodes, len(parameters), forward.names + backward.names)
 
 
 def _inputs(name: str, kind: Kind, mode: str) -> Callable[[], tuple[Tensor, ...]]:
