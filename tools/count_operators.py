@@ -18,12 +18,14 @@ from __future__ import annotations
 import argparse
 import ctypes
 import importlib.util
+import json
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,6 +154,7 @@ def _fused_rms_norm(x: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 UNKNOWN: dict[str, Callable[..., Any]] = {
     "_cudnn_rnn_backward": _cudnn_rnn_backward,
     "_fused_rms_norm": _fused_rms_norm,
+    "_fused_sgd_": lambda *args, **kwargs: None,
     "_fused_rms_norm_backward": lambda gradient, x, shape, rstd, weight, mask: (torch.empty_like(x), torch.empty_like(weight)),
 }
 """What fake tensors return for operators that they do not know."""
@@ -181,12 +184,13 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.removeprefix("aten::")
+        overload = func._schema.overload_name
         if func.namespace == "aten" and not Recorder.paused:
             self.names[name] += 1
-            self._count(name, args)
-        return UNKNOWN[name](*args) if name in UNKNOWN else func(*args, **(kwargs or {}))
+            self._count(f"{name}.{overload}" if "foreach" in name and overload else name, args, func)
+        return UNKNOWN[name](*args, **(kwargs or {})) if name in UNKNOWN else func(*args, **(kwargs or {}))
 
-    def _count(self, name: str, args: tuple[Any, ...]) -> None:
+    def _count(self, name: str, args: tuple[Any, ...], func: Any) -> None:
         kernels, launches, host_only = self.counts
         lists = [each for each in args if isinstance(each, (list, tuple)) and each and isinstance(each[0], Tensor)]
         first = lists[0][0] if lists else next((each for each in args if isinstance(each, Tensor)), None)
@@ -196,7 +200,8 @@ class Recorder(TorchDispatchMode):
             self.counts = Counts(kernels, launches, host_only + 1)
         else:
             several = SEVERAL.get(name)
-            self.calls.append((name, len(lists), len(lists[0]) if lists else 0))
+            returns_list = any(str(each.type) == "List[Tensor]" for each in func._schema.returns)
+            self.calls.append((name, len(lists) + returns_list, len(lists[0]) if lists else 0))
             self.counts = Counts(kernels + 1, launches + (several[0](args) if several else 1), host_only)
 
 
@@ -402,6 +407,8 @@ KINDS: dict[str, Kind] = {
     "dropout": Kind(lambda: nn.Dropout(0.1)),
     "add": Kind(lambda: _residual, wide=1, about="a residual connection: the sum, and the sum of gradients at its fork"),
     "add.images": Kind(lambda: _residual, IMAGES, about="both of 16 bits under autocast, as behind batch norms"),
+    "fork": Kind(lambda: _fork, about="one more reader of a tensor, such as key beside query: the sum of gradients"),
+    "split": Kind(lambda: lambda x: x.split(16, -1), about="a tensor in parts, such as query, key and value"),
     "multiply": Kind(lambda: lambda x, y: x * y, ((8, 32, 64),) * 2),
     "divide": Kind(lambda: lambda x, y: x / y, ((8, 32, 64),) * 2),
     "rotary": Kind(lambda: rotary, HEADS[:2], about="queries and keys: halves, transformers' Llama"),
@@ -419,6 +426,12 @@ def _residual(x: Tensor) -> Tensor:
     low = torch.bfloat16 if torch.is_autocast_enabled("cuda") else x.dtype
     branch: Tensor = _Branch.apply(x, low)
     return x + branch
+
+
+def _fork(x: Tensor) -> tuple[Tensor, Tensor]:
+    first: Tensor = _Branch.apply(x, x.dtype)
+    second: Tensor = _Branch.apply(x, x.dtype)
+    return first, second
 
 
 MODES = {
@@ -531,23 +544,295 @@ def _default_type(mode: str) -> Iterator[None]:
     torch.set_default_dtype(wide)
 
 
+class Bottleneck(nn.Module):
+    """ResNet's block of three convolutions; the first of a stage has a projection beside it."""
+
+    def __init__(self, inputs: int, width: int, stride: int, projects: bool):
+        super().__init__()
+        sizes = [(inputs, width, 1, 1), (width, width, 3, stride), (width, 4 * width, 1, 1)]
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(read, written, kernel, step, kernel // 2, bias=False) for read, written, kernel, step in sizes
+        )
+        self.norms = nn.ModuleList(nn.BatchNorm2d(written) for _, written, _, _ in sizes)
+        shortcut = (nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+        self.shortcut = nn.Sequential(*shortcut) if projects else nn.Identity()
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            y = norm(convolution(y))
+            y = self.relu(y) if number < 2 else y
+        return self.relu(y + self.shortcut(x))  # type: ignore[no-any-return]
+
+
+def resnet50() -> nn.Module:
+    """ResNet-50 (He et al., 2015) with its classifier."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    inputs = 64
+    for stage, count in enumerate((3, 4, 6, 3)):
+        width = 64 << stage
+        for number in range(count):
+            layers.append(Bottleneck(inputs, width, 2 if stage and not number else 1, not number))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
+
+
+def _classifier(inputs: int) -> list[nn.Module]:
+    """The three layers of AlexNet's and VGG's end."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for read, written in ((inputs, 4096), (4096, 4096)):
+        layers += [nn.Linear(read, written), nn.ReLU(inplace=True), nn.Dropout()]
+    return [*layers, nn.Linear(4096, 1000)]
+
+
+def vgg16() -> nn.Module:
+    """VGG-16 (Simonyan and Zisserman, 2014)."""
+    layers: list[nn.Module] = []
+    inputs = 3
+    for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            layers += [nn.Conv2d(inputs, width, 3, padding=1), nn.ReLU(inplace=True)]
+            inputs = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, *_classifier(512 * 49))
+
+
+def alexnet() -> nn.Module:
+    """AlexNet, as Krizhevsky (2014) has it on one GPU, without normalisation."""
+    layers: list[nn.Module] = []
+    sizes = [(3, 64, 11, 4, 2, True), (64, 192, 5, 1, 2, True), (192, 384, 3, 1, 1, False)]
+    sizes += [(384, 256, 3, 1, 1, False), (256, 256, 3, 1, 1, True)]
+    for read, written, kernel, stride, pad, pools in sizes:
+        layers += [nn.Conv2d(read, written, kernel, stride, pad), nn.ReLU(inplace=True)]
+        layers += [nn.MaxPool2d(3, 2)] if pools else []
+    return nn.Sequential(*layers, *_classifier(256 * 36))
+
+
+class Block(nn.Module):
+    """A transformer's block: GPT-2's, BERT's or Llama's, with explicit or fused attention."""
+
+    def __init__(self, family: str, fused: bool, width: int = 64, heads: int = 4):
+        super().__init__()
+        gated, joint = family == "llama", family == "gpt2"
+        self.family, self.fused, self.heads, self.joint, self.gated = family, fused, heads, joint, gated
+        norm: Any = RmsNorm if gated else nn.LayerNorm
+        bias = not gated
+        self.norms = nn.ModuleList([norm(width), norm(width)])
+        parts = [3 * width] if joint else [width] * 3
+        self.projections = nn.ModuleList([nn.Linear(width, part, bias=bias) for part in parts])
+        self.output = nn.Linear(width, width, bias=bias)
+        self.into = nn.ModuleList([nn.Linear(width, 4 * width, bias=bias) for _ in range(1 + gated)])
+        self.out = nn.Linear(4 * width, width, bias=bias)
+
+    def attend(self, x: Tensor) -> Tensor:
+        parts = [each(x) for each in self.projections]
+        parts = list(parts[0].split(x.shape[-1], -1)) if self.joint else parts
+        query, key, value = (each.view(*each.shape[:2], self.heads, -1) for each in parts)
+        if self.gated:
+            query, key = rotary(query, key)
+        y = _sdpa(query, key, value) if self.fused else ExplicitAttention()(query, key, value)
+        return self.drop(self.output(y))
+
+    def drop(self, x: Tensor) -> Tensor:
+        return x if self.gated else F.dropout(x, 0.1)
+
+    def feed(self, x: Tensor) -> Tensor:
+        parts = [each(x) for each in self.into]
+        y = F.silu(parts[0]) * parts[1] if self.gated else F.gelu(parts[0])
+        return self.drop(self.out(y))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.family == "bert":  # norms behind the sums
+            x = self.norms[0](x + self.attend(x))
+            return self.norms[1](x + self.feed(x))  # type: ignore[no-any-return]
+        x = x + self.attend(self.norms[0](x))
+        return x + self.feed(self.norms[1](x))
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet50": (resnet50, (2, 3, 224, 224)),
+    "vgg16": (vgg16, (2, 3, 224, 224)),
+    "alexnet": (alexnet, (2, 3, 224, 224)),
+    "gpt2-block": (lambda: Block("gpt2", fused=False), (2, 32, 64)),
+    "gpt2-block.fused": (lambda: Block("gpt2", fused=True), (2, 32, 64)),
+    "bert-block": (lambda: Block("bert", fused=False), (2, 32, 64)),
+    "bert-block.fused": (lambda: Block("bert", fused=True), (2, 32, 64)),
+    "llama-block": (lambda: Block("llama", fused=True), (2, 32, 64)),
+}
+"""Whole models of images without their loss, and blocks of transformers, with the size of their input."""
+
+_BLOCK_BERT = {"fully-connected.after-norm": 4, "fully-connected": 2, "gelu": 1, "dropout": 2, "add": 2, "layer-norm": 2}
+_BLOCK_GPT = _BLOCK_BERT | {"fully-connected.after-norm": 2}
+COMPOSITION: dict[str, dict[str, int]] = {
+    "resnet50": {
+        "convolution.first.no-bias": 1, "convolution.no-bias": 52, "batch-norm": 53, "relu": 49, "add.images": 16,
+        "pooling": 1, "pooling.global": 1, "fully-connected.two-dimensions": 1,
+    },
+    "vgg16": {
+        "convolution.first": 1, "convolution": 12, "relu": 15, "pooling": 5, "dropout": 2,
+        "fully-connected.two-dimensions": 3,
+    },
+    "alexnet": {
+        "convolution.first": 1, "convolution": 4, "relu": 7, "pooling": 3, "dropout": 2,
+        "fully-connected.two-dimensions": 3,
+    },
+    "gpt2-block": {**_BLOCK_GPT, "attention.explicit": 1},
+    "gpt2-block.fused": {**_BLOCK_GPT, "attention.fused": 1},
+    "bert-block": {**_BLOCK_BERT, "attention.explicit": 1},
+    "bert-block.fused": {**_BLOCK_BERT, "attention.fused": 1},
+    "llama-block": {
+        "fully-connected.after-norm.no-bias": 5, "fully-connected.no-bias": 2, "rotary": 1, "attention.fused": 1,
+        "silu": 1, "add": 2, "rms-norm.explicit": 2,
+    },
+}  # fmt: skip
+"""The kinds of layers of each model, to compare their sum with what is counted."""
+
+
+def count_model(name: str, mode: str) -> Passes:
+    """Count a model of `MODELS` in a mode."""
+    make, size = MODELS[name]
+    is_image = len(size) == 4
+    with FakeTensorMode(), torch.device("cuda"), _default_type(mode):
+        dtype = torch.bfloat16 if mode == "bf16" else torch.float32
+        return count_passes(make(), lambda: ((given if is_image else _input)(*size, dtype=dtype),), mode)
+
+
+OPTIMIZERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "sgd-momentum": (torch.optim.SGD, {"momentum": 0.9}),
+    "adam": (torch.optim.Adam, {}),
+    "adamw": (torch.optim.AdamW, {}),
+}
+IMPLEMENTATIONS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+
+
+DEPTHS = {"_fused_adam_": 4, "_fused_adamw_": 4, "_foreach_norm.Scalar": 1}
+"""Lists of tensors of calls where the number differs from that of their arguments: steps are not a list of their own."""
+
+
+def _recorded(act: Callable[[list[Tensor]], None], tensors: int) -> Recorder:
+    """Record what a step on tensors with gradients issues, after a first one that sets up its state."""
+    with FakeTensorMode(), torch.device("cuda"):
+        parameters = [torch.empty(30, 30, requires_grad=True) for _ in range(tensors)]
+        for parameter in parameters:
+            parameter.grad = torch.empty_like(parameter)
+        with Recorder():
+            act(parameters)
+        with Recorder() as recorder:
+            act(parameters)
+    return recorder
+
+
+def count_step(act: Callable[[], Callable[[list[Tensor]], None]]) -> dict[str, Any]:
+    """Count a step: what each tensor adds, what is issued once, and calls on lists of tensors."""
+    few, many = 4, 12
+    small, large = (_recorded(act(), tensors) for tensors in (few, many))
+    share = [(b - a) // (many - few) for a, b in zip(small.counts, large.counts, strict=True)]
+    on_lists = [call for call in large.calls if call[0].startswith(("_foreach_", "_fused_"))]
+    calls = [(name, DEPTHS.get(name, depth)) for name, depth, length in on_lists if length == many]
+    once = [total - many * each for total, each in zip(large.counts, share, strict=True)]
+    once = [once[0] - len(calls), once[1] - len(calls), once[2]]
+    return {
+        "per_tensor": Counts(*share)._asdict(),
+        "per_step": Counts(*once)._asdict(),
+        "calls": [{"operator": name, "depth": depth, "scalars": name.endswith("ScalarList")} for name, depth in calls],
+    }
+
+
+def _stepping(optimizer: Any, options: dict[str, Any]) -> Callable[[], Callable[[list[Tensor]], None]]:
+    def make() -> Callable[[list[Tensor]], None]:
+        made: list[Any] = []
+
+        def act(parameters: list[Tensor]) -> None:
+            made[:] = made or [optimizer(parameters, lr=0.1, **options)]
+            made[0].step()
+
+        return act
+
+    return make
+
+
+def _clipping(foreach: bool) -> Callable[[], Callable[[list[Tensor]], None]]:
+    def act(parameters: list[Tensor]) -> None:
+        nn.utils.clip_grad_norm_(parameters, 1.0, foreach=foreach)
+
+    return lambda: act
+
+
+def count_optimizers() -> dict[str, Any]:
+    """Count every optimizer in each implementation, and clipping of gradients."""
+    rows = {
+        name: {kind: count_step(_stepping(made, options | how)) for kind, how in IMPLEMENTATIONS.items()}
+        for name, (made, options) in OPTIMIZERS.items()
+    }
+    clipping = {"for-loop": count_step(_clipping(False)), "foreach": count_step(_clipping(True))}
+    return {**rows, "clip-gradients": clipping}
+
+
+LIMITS = {
+    "chunk_elements": 65536,
+    "cuda-12": {"tensors": [110, 64, 48, 36, 30], "tensors_with_scalars": [96, 64, 48, 36, 30], "chunks": 320},
+    "cuda-13": {"tensors": [770, 448, 336, 252, 210], "tensors_with_scalars": [672, 448, 336, 252, 210], "chunks": 2240},
+}
+"""What one kernel of a call on lists of tensors takes, by the number of lists (depth) from one."""
+LIMITS_SOURCE = f"{CUDA}MultiTensorApply.cuh, torch 2.13.0; those of CUDA 12 are those of all earlier versions"
+
+
 def table() -> dict[str, Any]:
     """Return the table as it is committed."""
     keep = state_kernels()
-    modes = {}
+    content: dict[str, Any] = {}
     for mode in MODES:
-        operators = {}
-        for name in KINDS:
-            passes = count_kind(name, mode)
-            operators[name] = {
-                "forward": passes.forward._asdict(),
-                "backward": passes.backward._asdict(),
-                "nodes": passes.nodes,
-                "parameters": passes.parameters,
-            }
-        modes[mode] = {"operators": operators}
+        content[mode] = {
+            "operators": {name: _row(count_kind(name, mode)) for name in KINDS},
+            "models": {name: _row(count_model(name, mode)) for name in MODELS},
+        }
+    content["optimizers"] = count_optimizers()
+    content["calls"] = LIMITS
     del keep
-    return modes
+    return content
+
+
+def _row(passes: Passes) -> dict[str, Any]:
+    return {
+        "forward": passes.forward._asdict(),
+        "backward": passes.backward._asdict(),
+        "nodes": passes.nodes,
+        "parameters": passes.parameters,
+    }
+
+
+def launches_of(sizes: list[int], depth: int, scalars: bool, cuda: str) -> int:
+    """Return the kernels of a call on lists of tensors of these sizes, in elements; `cuda` is a key of `LIMITS`.
+
+    A kernel is launched when it has as many tensors, or as many chunks, as it takes. A tensor that a full kernel cuts
+    counts for the next one too.
+
+    >>> launches_of([1] * 300, depth=4, scalars=False, cuda="cuda-12")
+    9
+    """
+    limits: Any = LIMITS[cuda]
+    most = limits["tensors_with_scalars" if scalars else "tensors"][depth - 1]
+    launches = tensors = chunks = 0
+    for size in sizes:
+        left = -(-size // int(LIMITS["chunk_elements"]))  # type: ignore[call-overload]
+        tensors += left > 0
+        while left:
+            taken = min(left, limits["chunks"] - chunks)
+            left, chunks = left - taken, chunks + taken
+            if chunks == limits["chunks"] or (tensors == most and not left):
+                launches, chunks, tensors = launches + 1, 0, int(left > 0)
+    return launches + (chunks > 0)
+
+
+HEAD = """\
+# Operators of PyTorch in eager mode: by kind of layer, of models, and of optimizers.
+# source: torch {version}, counted on {date} by `python tools/count_operators.py`, which says what is counted.
+# kernels: operators that launch at least one kernel. launches: kernels that they launch. host_only: operators that
+# launch none, such as views. nodes: autograd nodes of the backward pass. parameters: parameter tensors, each of which
+# has one more kernel when its gradient is added to one that exists, and none when it is the first.
+"""
 
 
 def _flow(value: Any) -> str:
@@ -556,19 +841,34 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_flow(each) for each in value) + "]"
-    return str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _lines(content: dict[str, Any]) -> Iterator[str]:
+    yield HEAD.format(version=torch.__version__.split("+")[0], date=date.today().isoformat())
+    yield "about:"
+    yield from (f'  {name}: "{kind.about}"' for name, kind in KINDS.items() if kind.about)
+    yield "several_launches:"
+    yield from (f'  {name}: "{source}"' for name, (_, source) in SEVERAL.items())
+    for mode, about in MODES.items():
+        yield f"{mode}: # {about}"
+        for part, rows in content[mode].items():
+            yield f"  {part}:"
+            yield from (f"    {name}: {_flow(row)}" for name, row in rows.items())
+    yield "optimizers:  # kernels and host-only operators a tensor and a step, and calls on lists of all tensors"
+    for name, kinds in content["optimizers"].items():
+        yield f"  {name}:"
+        yield from (f"    {kind}: {_flow(row)}" for kind, row in kinds.items())
+    yield f"calls:  # {LIMITS_SOURCE}"
+    yield from (f"  {key}: {_flow(value)}" for key, value in LIMITS.items())
 
 
 def main() -> None:
-    """Print the table as YAML."""
-    modes = table()
-    print("source: torch", torch.__version__.split("+")[0])
-    for mode, content in modes.items():
-        print(f"{mode}:")
-        for part, rows in content.items():
-            print(f"  {part}:")
-            for name, row in rows.items():
-                print(f"    {name}: {_flow(row)}")
+    """Print the table as YAML, or as JSON for a comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    content = table() if parser.parse_args().json else None
+    print(json.dumps(content) if content else "\n".join(_lines(table())))
 
 
 if __name__ == "__main__":
