@@ -2,12 +2,12 @@
 
     python tools/count_operators.py > clustersim/software/operator_counts.yaml
 
-Operators are those that a `TorchDispatchMode` sees below autograd and autocast, on fake tensors of a CUDA device: shapes,
-types and dispatch are those of a GPU, but no kernel runs. A build of torch for CPUs has no such device, so a guard and
-hooks that do nothing are compiled for it (g++, two seconds). `kernels` are operators that launch at least one kernel,
-`host_only` those that launch none (views, empty tensors), `launches` the kernels of the former where one operator has
-several (`LAUNCHES`), and `nodes` the autograd nodes that run. Backward counts include what autograd adds itself: the sum
-at a fork of a residual connection, and a view of each parameter's gradient.
+Operators are those that a `TorchDispatchMode` sees below autograd and autocast, on fake tensors of a CUDA device.
+Shapes, types and dispatch are those of a GPU, but no kernel runs. A build of torch for CPUs has no such device, so a
+guard and hooks that do nothing are compiled for it (g++, two seconds). `kernels` are operators that launch at least one
+kernel, `host_only` those that launch none (views, empty tensors), `launches` the kernels of the former, of which some
+have several (`SEVERAL`), and `nodes` the autograd nodes that run. Backward counts include what autograd adds itself:
+the sum at a fork of a residual connection, and a view of each parameter's gradient.
 
 Left out: kernels inside cuBLAS and cuDNN beyond the first (layout changes, sums of split reductions), the second kernel
 of a large reduction, and everything that a data loader or a logger issues.
@@ -77,6 +77,8 @@ def pretend_cuda() -> None:
     assert spec.origin is not None
     torch_folder = Path(spec.origin).parent
     libraries = torch_folder / "lib"
+    if (libraries / "libtorch_cuda.so").exists():
+        return  # fake tensors of such a build have a guard of their own
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(libraries / name), ctypes.RTLD_GLOBAL)
     with tempfile.TemporaryDirectory() as folder:
@@ -96,33 +98,35 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-HOST_ONLY = frozenset(
-    "_conj _local_scalar_dense _reshape_alias _unsafe_view alias as_strided chunk detach diagonal empty empty_like"
-    " empty_strided expand lift_fresh narrow new_empty new_empty_strided permute resize_ select set_ slice split"
-    " split_with_sizes squeeze t transpose unbind unflatten unsafe_split unsqueeze view view_as_complex view_as_real".split()
-)
+HOST_ONLY = {
+    "_conj", "_local_scalar_dense", "_reshape_alias", "_unsafe_view", "alias", "as_strided", "detach", "diagonal",
+    "empty", "empty_like", "empty_strided", "expand", "lift_fresh", "new_empty", "new_empty_strided", "permute",
+    "resize_", "select", "set_", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind",
+    "unsafe_split", "unsqueeze", "view", "view_as_complex", "view_as_real",
+}  # fmt: skip
 """Operators that launch no kernel: views, tensors without values, reading a number that is on the host."""
 
 CUDA = "pytorch/pytorch, aten/src/ATen/native/cuda/"
+FLASH = "Dao-AILab/flash-attention, csrc/flash_attn/src/"
 SEVERAL: dict[str, tuple[Callable[[tuple[Any, ...]], int], str]] = {
-    "convolution": (lambda args: 1 + (args[2] is not None), "cuDNN's kernel, then the bias: ATen/native/Convolution.cpp"),
+    "convolution": (lambda args: 1 + (args[2] is not None), "cuDNN's, then the bias: ATen/native/Convolution.cpp"),
     "convolution_backward": (lambda args: sum(args[-1]), "one for each gradient: ATen/native/Convolution.cpp"),
     "native_layer_norm_backward": (lambda args: 2, f"input, then scale and shift: {CUDA}layer_norm_kernel.cu"),
     "_fused_rms_norm_backward": (lambda args: 2, f"input, then scale: {CUDA}layer_norm_kernel.cu"),
     "native_group_norm": (lambda args: 3, f"moments, factors, result: {CUDA}group_norm_kernel.cu"),
-    "native_group_norm_backward": (lambda args: 4, f"sums, factors, input, scale and shift: {CUDA}group_norm_kernel.cu"),
-    "native_batch_norm": (lambda args: 3, f"moments, running moments, result: {CUDA}Normalization.cu, batch_norm_cuda_out"),
+    "native_group_norm_backward": (lambda args: 4, f"sums, factors, input, weights: {CUDA}group_norm_kernel.cu"),
+    "native_batch_norm": (lambda args: 3, f"moments, running moments, result: {CUDA}Normalization.cu"),
     "native_batch_norm_backward": (lambda args: 2, f"sums, then input: {CUDA}Normalization.cu"),
     "nll_loss_backward": (lambda args: 2, f"zeros, then those of the targets: {CUDA}NLLLoss.cu"),
     "max_pool2d_with_indices_backward": (lambda args: 2, f"zeros, then sums: {CUDA}DilatedMaxPool2d.cu"),
     "slice_backward": (lambda args: 2, "zeros, then a copy: ATen/native/TensorShape.cpp"),
     "embedding_dense_backward": (
         lambda args: 2 if args[1].numel() <= 3072 else 15,
-        f"zeros and one kernel up to 3,072 indices: {CUDA}Embedding.cu; assumed: 15 beyond, which sort and find segments",
+        f"zeros, sums up to 3,072 indices: {CUDA}Embedding.cu; assumed: 15 beyond, which sort and find segments",
     ),
     "_scaled_dot_product_flash_attention_backward": (
         lambda args: 3,
-        "row sums, gradients, cast of the query's: Dao-AILab/flash-attention, csrc/flash_attn/src/flash_bwd_launch_template.h",
+        f"row sums, gradients, cast of the query's: {FLASH}flash_bwd_launch_template.h",
     ),
     "_scaled_dot_product_efficient_attention_backward": (
         lambda args: 2,
@@ -143,7 +147,9 @@ class Counts(NamedTuple):
         return Counts(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-def _cudnn_rnn_backward(x: Tensor, weights: list[Tensor], stride: int, buffer: Tensor, h: Tensor, c: Tensor, *_: Any) -> Any:
+def _cudnn_rnn_backward(
+    x: Tensor, weights: list[Tensor], stride: int, buffer: Tensor, h: Tensor, c: Tensor, *_: Any
+) -> Any:
     return torch.empty_like(x), torch.empty_like(h), torch.empty_like(c), [torch.empty_like(each) for each in weights]
 
 
@@ -155,7 +161,10 @@ UNKNOWN: dict[str, Callable[..., Any]] = {
     "_cudnn_rnn_backward": _cudnn_rnn_backward,
     "_fused_rms_norm": _fused_rms_norm,
     "_fused_sgd_": lambda *args, **kwargs: None,
-    "_fused_rms_norm_backward": lambda gradient, x, shape, rstd, weight, mask: (torch.empty_like(x), torch.empty_like(weight)),
+    "_fused_rms_norm_backward": lambda gradient, x, shape, rstd, weight, mask: (
+        torch.empty_like(x),
+        torch.empty_like(weight),
+    ),
 }
 """What fake tensors return for operators that they do not know."""
 
@@ -262,16 +271,24 @@ class Kind(NamedTuple):
 
 
 IMAGES = ((4, 16, 12, 12),)
-HEADS = ((2, 32, 4, 16),) * 3
-"""Sizes of query, key and value before they are transposed: sequences, tokens, heads, features of a head."""
+PROJECTED = ((2, 32, 64),) * 3
+"""Sizes of query, key and value as they are projected: sequences, tokens, features of four heads."""
+HEADS = ((2, 32, 4, 16),) * 2
+"""The same of query and key, with their heads."""
+
+
+def _heads(x: Tensor) -> Tensor:
+    """Give four heads to features that have none yet."""
+    return x.view(*x.shape[:2], 4, -1) if x.dim() == 3 else x
 
 
 def _matmul_scores(query: Tensor, key: Tensor) -> Tensor:
+    query, key = _heads(query), _heads(key)
     return torch.matmul(query.transpose(1, 2), key.transpose(1, 2).transpose(-1, -2))
 
 
 def _matmul_context(weights: Tensor, value: Tensor) -> Tensor:
-    context = torch.matmul(weights, value.transpose(1, 2)).transpose(1, 2).contiguous()
+    context = torch.matmul(weights, _heads(value).transpose(1, 2)).transpose(1, 2).contiguous()
     return context.view(context.shape[0], context.shape[1], -1)
 
 
@@ -295,7 +312,7 @@ def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout: float = 
 
 
 def _sdpa(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    context = flash_attention(*(each.transpose(1, 2) for each in (query, key, value))).transpose(1, 2)
+    context = flash_attention(*(_heads(each).transpose(1, 2) for each in (query, key, value))).transpose(1, 2)
     return context.reshape(context.shape[0], context.shape[1], -1)
 
 
@@ -385,10 +402,12 @@ KINDS: dict[str, Kind] = {
     "convolution.no-bias": Kind(lambda: nn.Conv2d(16, 16, 3, bias=False), IMAGES),
     "convolution.first": Kind(lambda: nn.Conv2d(16, 16, 3), IMAGES, 1, False, about="no gradient of its input"),
     "convolution.first.no-bias": Kind(lambda: nn.Conv2d(16, 16, 3, bias=False), IMAGES, 1, False),
-    "matmul.scores": Kind(lambda: _matmul_scores, HEADS[:2], about="heads are views: copied before the product"),
-    "matmul.context": Kind(lambda: _matmul_context, ((2, 4, 32, 32), HEADS[0]), 1, about="and one copy of its result"),
-    "attention.explicit": Kind(ExplicitAttention, HEADS, about="scores, scale, mask, softmax, dropout, context"),
-    "attention.fused": Kind(lambda: _sdpa, HEADS, about="FlashAttention; memory-efficient where 32 bits"),
+    "matmul.scores": Kind(lambda: _matmul_scores, PROJECTED[:2], about="heads are views: copied before the product"),
+    "matmul.context": Kind(
+        lambda: _matmul_context, ((2, 4, 32, 32), PROJECTED[0]), 1, about="and one copy of its result"
+    ),
+    "attention.explicit": Kind(ExplicitAttention, PROJECTED, about="scores, scale, mask, softmax, dropout, context"),
+    "attention.fused": Kind(lambda: _sdpa, PROJECTED, about="FlashAttention; memory-efficient where 32 bits"),
     "embedding": Kind(lambda: Embedding(1), about="one table"),
     "embedding.positions": Kind(lambda: Embedding(2), about="words and positions"),
     "embedding.positions.segments": Kind(lambda: Embedding(3), about="words, positions and segments"),
@@ -405,14 +424,16 @@ KINDS: dict[str, Kind] = {
     "softmax": Kind(lambda: lambda x: torch.softmax(x, -1), about="alone, or a fused one with scale and mask"),
     "softmax.masked": Kind(lambda: _masked_softmax, about="scale, mask, softmax"),
     "dropout": Kind(lambda: nn.Dropout(0.1)),
-    "add": Kind(lambda: _residual, wide=1, about="a residual connection: the sum, and the sum of gradients at its fork"),
+    "add": Kind(
+        lambda: _residual, wide=1, about="a residual connection: the sum, and the sum of gradients at its fork"
+    ),
     "add.images": Kind(lambda: _residual, IMAGES, about="both of 16 bits under autocast, as behind batch norms"),
     "fork": Kind(lambda: _fork, about="one more reader of a tensor, such as key beside query: the sum of gradients"),
     "split": Kind(lambda: lambda x: x.split(16, -1), about="a tensor in parts, such as query, key and value"),
     "multiply": Kind(lambda: lambda x, y: x * y, ((8, 32, 64),) * 2),
     "divide": Kind(lambda: lambda x, y: x / y, ((8, 32, 64),) * 2),
-    "rotary": Kind(lambda: rotary, HEADS[:2], about="queries and keys: halves, transformers' Llama"),
-    "rotary.complex": Kind(lambda: rotary_complex, HEADS[:2], about="queries and keys: complex, Meta's Llama"),
+    "rotary": Kind(lambda: rotary, HEADS, about="queries and keys: halves, transformers' Llama"),
+    "rotary.complex": Kind(lambda: rotary_complex, HEADS, about="queries and keys: complex, Meta's Llama"),
     "pooling": Kind(lambda: nn.MaxPool2d(3, 2), IMAGES, about="the maximum"),
     "pooling.mean": Kind(lambda: nn.AvgPool2d(3, 2), IMAGES),
     "pooling.global": Kind(lambda: lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), IMAGES),
@@ -522,7 +543,8 @@ def _inputs(name: str, kind: Kind, mode: str) -> Callable[[], tuple[Tensor, ...]
         if name.startswith("embedding"):
             return (torch.empty(8, 32, dtype=torch.int64),)
         tensors = tuple(
-            (_input if kind.gradient else given)(*size, dtype=dtype_of(number)) for number, size in enumerate(kind.sizes)
+            (_input if kind.gradient else given)(*size, dtype=dtype_of(number))
+            for number, size in enumerate(kind.sizes)
         )
         return (*tensors, torch.empty(8, 32, dtype=torch.int64)) if name == "loss" else tensors
 
@@ -563,7 +585,7 @@ class Bottleneck(nn.Module):
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             y = norm(convolution(y))
             y = self.relu(y) if number < 2 else y
-        return self.relu(y + self.shortcut(x))  # type: ignore[no-any-return]
+        return self.relu(y + self.shortcut(x))
 
 
 def resnet50() -> nn.Module:
@@ -613,10 +635,10 @@ def alexnet() -> nn.Module:
 class Block(nn.Module):
     """A transformer's block: GPT-2's, BERT's or Llama's, with explicit or fused attention."""
 
-    def __init__(self, family: str, fused: bool, width: int = 64, heads: int = 4):
+    def __init__(self, family: str, fused: bool, width: int = 64):
         super().__init__()
         gated, joint = family == "llama", family == "gpt2"
-        self.family, self.fused, self.heads, self.joint, self.gated = family, fused, heads, joint, gated
+        self.family, self.fused, self.joint, self.gated = family, fused, joint, gated
         norm: Any = RmsNorm if gated else nn.LayerNorm
         bias = not gated
         self.norms = nn.ModuleList([norm(width), norm(width)])
@@ -629,9 +651,9 @@ class Block(nn.Module):
     def attend(self, x: Tensor) -> Tensor:
         parts = [each(x) for each in self.projections]
         parts = list(parts[0].split(x.shape[-1], -1)) if self.joint else parts
-        query, key, value = (each.view(*each.shape[:2], self.heads, -1) for each in parts)
+        query, key, value = parts
         if self.gated:
-            query, key = rotary(query, key)
+            query, key = rotary(_heads(query), _heads(key))
         y = _sdpa(query, key, value) if self.fused else ExplicitAttention()(query, key, value)
         return self.drop(self.output(y))
 
@@ -646,7 +668,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.family == "bert":  # norms behind the sums
             x = self.norms[0](x + self.attend(x))
-            return self.norms[1](x + self.feed(x))  # type: ignore[no-any-return]
+            return self.norms[1](x + self.feed(x))
         x = x + self.attend(self.norms[0](x))
         return x + self.feed(self.norms[1](x))
 
@@ -663,30 +685,22 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 """Whole models of images without their loss, and blocks of transformers, with the size of their input."""
 
-_BLOCK_BERT = {"fully-connected.after-norm": 4, "fully-connected": 2, "gelu": 1, "dropout": 2, "add": 2, "layer-norm": 2}
-_BLOCK_GPT = _BLOCK_BERT | {"fully-connected.after-norm": 2}
+_BLOCK = {"fully-connected": 2, "gelu": 1, "dropout": 2, "add": 2, "layer-norm": 2}
+_BERT = _BLOCK | {"fully-connected.after-norm": 4, "fork": 2}
+_GPT = _BLOCK | {"fully-connected.after-norm": 2, "split": 1}
+_CLASSIFIER = {"dropout": 2, "fully-connected.two-dimensions": 3}
+_RESNET = {"convolution.first.no-bias": 1, "convolution.no-bias": 52, "batch-norm": 53, "relu": 49, "add.images": 16}
+_LLAMA = {"fully-connected.after-norm.no-bias": 5, "fully-connected.no-bias": 2, "rms-norm.explicit": 2, "fork": 3}
 COMPOSITION: dict[str, dict[str, int]] = {
-    "resnet50": {
-        "convolution.first.no-bias": 1, "convolution.no-bias": 52, "batch-norm": 53, "relu": 49, "add.images": 16,
-        "pooling": 1, "pooling.global": 1, "fully-connected.two-dimensions": 1,
-    },
-    "vgg16": {
-        "convolution.first": 1, "convolution": 12, "relu": 15, "pooling": 5, "dropout": 2,
-        "fully-connected.two-dimensions": 3,
-    },
-    "alexnet": {
-        "convolution.first": 1, "convolution": 4, "relu": 7, "pooling": 3, "dropout": 2,
-        "fully-connected.two-dimensions": 3,
-    },
-    "gpt2-block": {**_BLOCK_GPT, "attention.explicit": 1},
-    "gpt2-block.fused": {**_BLOCK_GPT, "attention.fused": 1},
-    "bert-block": {**_BLOCK_BERT, "attention.explicit": 1},
-    "bert-block.fused": {**_BLOCK_BERT, "attention.fused": 1},
-    "llama-block": {
-        "fully-connected.after-norm.no-bias": 5, "fully-connected.no-bias": 2, "rotary": 1, "attention.fused": 1,
-        "silu": 1, "add": 2, "rms-norm.explicit": 2,
-    },
-}  # fmt: skip
+    "resnet50": {**_RESNET, "pooling": 1, "pooling.global": 1, "fully-connected.two-dimensions": 1},
+    "vgg16": {**_CLASSIFIER, "convolution.first": 1, "convolution": 12, "relu": 15, "pooling": 5},
+    "alexnet": {**_CLASSIFIER, "convolution.first": 1, "convolution": 4, "relu": 7, "pooling": 3},
+    "gpt2-block": {**_GPT, "attention.explicit": 1},
+    "gpt2-block.fused": {**_GPT, "attention.fused": 1},
+    "bert-block": {**_BERT, "attention.explicit": 1},
+    "bert-block.fused": {**_BERT, "attention.fused": 1},
+    "llama-block": {**_LLAMA, "rotary": 1, "attention.fused": 1, "silu": 1, "add": 2},
+}
 """The kinds of layers of each model, to compare their sum with what is counted."""
 
 
@@ -708,18 +722,19 @@ IMPLEMENTATIONS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True},
 
 
 DEPTHS = {"_fused_adam_": 4, "_fused_adamw_": 4, "_foreach_norm.Scalar": 1}
-"""Lists of tensors of calls where the number differs from that of their arguments: steps are not a list of their own."""
+"""Lists of tensors of a call where they are not as many as its arguments: steps are no list of their own."""
 
 
 def _recorded(act: Callable[[list[Tensor]], None], tensors: int) -> Recorder:
     """Record what a step on tensors with gradients issues, after a first one that sets up its state."""
+    recorder = Recorder()
     with FakeTensorMode(), torch.device("cuda"):
         parameters = [torch.empty(30, 30, requires_grad=True) for _ in range(tensors)]
         for parameter in parameters:
             parameter.grad = torch.empty_like(parameter)
         with Recorder():
             act(parameters)
-        with Recorder() as recorder:
+        with recorder:
             act(parameters)
     return recorder
 
@@ -773,7 +788,11 @@ def count_optimizers() -> dict[str, Any]:
 LIMITS = {
     "chunk_elements": 65536,
     "cuda-12": {"tensors": [110, 64, 48, 36, 30], "tensors_with_scalars": [96, 64, 48, 36, 30], "chunks": 320},
-    "cuda-13": {"tensors": [770, 448, 336, 252, 210], "tensors_with_scalars": [672, 448, 336, 252, 210], "chunks": 2240},
+    "cuda-13": {
+        "tensors": [770, 448, 336, 252, 210],
+        "tensors_with_scalars": [672, 448, 336, 252, 210],
+        "chunks": 2240,
+    },
 }
 """What one kernel of a call on lists of tensors takes, by the number of lists (depth) from one."""
 LIMITS_SOURCE = f"{CUDA}MultiTensorApply.cuh, torch 2.13.0; those of CUDA 12 are those of all earlier versions"
@@ -867,8 +886,8 @@ def main() -> None:
     """Print the table as YAML, or as JSON for a comparison."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    content = table() if parser.parse_args().json else None
-    print(json.dumps(content) if content else "\n".join(_lines(table())))
+    as_json, content = parser.parse_args().json, table()
+    print(json.dumps(content | {"composition": COMPOSITION}) if as_json else "\n".join(_lines(content)))
 
 
 if __name__ == "__main__":
