@@ -1,0 +1,58 @@
+"""The committed table of operators against a new count, and the launches of calls on lists of tensors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++: a CUDA device that does nothing is compiled"),
+]
+ROOT = Path(__file__).parents[2]
+TABLE = YAML(typ="safe").load(ROOT / "clustersim" / "software" / "operator_counts.yaml")
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, Any]:
+    """Count in a process of its own: the device must be there before torch is imported."""
+    command = [sys.executable, ROOT / "tools" / "count_operators.py", "--json"]
+    result: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    return result
+
+
+def of_same_version() -> bool:
+    import torch
+
+    return torch.__version__.startswith("2.13.")
+
+
+def test_the_table_is_what_is_counted(counted: dict[str, Any]) -> None:
+    if not of_same_version():
+        pytest.skip("the table is that of torch 2.13")
+    for part, content in counted.items():
+        if part == "composition":
+            continue
+        assert TABLE[part] == content, part
+
+
+@pytest.mark.parametrize("mode", ["fp32", "bf16", "autocast"])
+def test_models_are_the_sums_of_their_layers(counted: dict[str, Any], mode: str) -> None:
+    for name, layers in counted["composition"].items():
+        for side in ("forward", "backward"):
+            rows = [(number, counted[mode]["operators"][kind][side]) for kind, number in layers.items()]
+            difference = [
+                counted[mode]["models"][name][side][key] - sum(number * row[key] for number, row in rows)
+                for key in ("kernels", "launches", "host_only")
+            ]
+            copies = difference[0] if name == "bert-block" and side == "backward" else 0  # the key's gradient
+            flattened = int(name in ("vgg16", "alexnet"))  # the view between convolutions and classifier
+            assert difference == [copies, copies, flattened], (name, side)
+            assert copies <= 1
