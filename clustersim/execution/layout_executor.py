@@ -22,8 +22,8 @@ from clustersim.network import Network
 from clustersim.parallelism import Grid
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
-from clustersim.program.issue import FASTEST, IssueTimes
 from clustersim.program.compute_sequence import ComputeSequence
+from clustersim.program.issue import FASTEST, IssueTimes
 from clustersim.program.loop import Loop, loop_of
 from clustersim.program.ops import (
     UPDATE,

@@ -141,6 +141,7 @@ class CpuFile(SheetFile[Cpu]):
     core_bytes_per_s: Sourced[Rate]
     interconnect: Sourced[str] | None = None
     peer_share: Sourced[Annotated[float, Field(gt=0, le=1)]] | None = None
+    issue_factor: Sourced[Positive] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

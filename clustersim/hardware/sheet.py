@@ -64,13 +64,15 @@ class Cpu(Sheet):
     """A host's processor, one socket. Streaming rate to and from memory, reads and writes together: of all its cores
     (`memory_bytes_per_s`, as in STREAM), and of one core (`core_bytes_per_s`). `interconnect` is the link to the host's
     other sockets. `peer_share` is the share of a PCIe slot's rate that a transfer between two GPUs through the
-    processor reaches; None for the full rate.
+    processor reaches; None for the full rate. `issue_factor` is the time that one of its threads takes to issue
+    kernels, relative to an AMD EPYC 7742; 1 where it is not known.
     """
 
     memory_bytes_per_s: float
     core_bytes_per_s: float
     interconnect: str | None = None
     peer_share: float | None = None
+    issue_factor: float = 1.0
 
 
 @dataclass(frozen=True)

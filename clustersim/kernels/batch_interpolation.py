@@ -56,4 +56,4 @@ class BatchInterpolation:
 
     def _estimate(self, batch: int) -> tuple[LayerTime, ...]:
         """Return the estimated times of kernels alone, as a profile has them: without waiting for their launch."""
-        return estimate_layers(self.model, self.gpu, batch, self.precision, operator_s=0.0).layers
+        return estimate_layers(self.model, self.gpu, batch, self.precision).layers

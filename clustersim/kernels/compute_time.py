@@ -17,8 +17,9 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.fused_attention import AttentionKernel, with_kernel
+from clustersim.kernels.host_issue import host_of, with_issue
 from clustersim.kernels.identity_cache import cached_by_identity
-from clustersim.kernels.layer_times import OPERATOR_S, Estimate, Library, estimate_layers
+from clustersim.kernels.layer_times import Estimate, Library, estimate_layers
 from clustersim.kernels.memory import memory_per_gpu
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.profile import read_profile
@@ -32,10 +33,13 @@ from clustersim.kernels.programs.embedding_and_head import (
 )
 from clustersim.kernels.programs.encoder_kernels import casts_gradients
 from clustersim.kernels.published_rates import RateCurve, find_curve
+from clustersim.kernels.rate_factor import RateFactor, factor_for
 from clustersim.model.casts import TORCHAO, Casts, CastsKind, casts_of
 from clustersim.model.catalogue import load_model
-from clustersim.model.layer import LayerTime, Model, Workload
+from clustersim.model.layer import NO_HOST, LayerTime, Model, Workload
 from clustersim.model.precision import PRECISIONS, precision_on
+from clustersim.program.issue import issue_times
+from clustersim.software import software_of
 from clustersim.spec import Spec
 from clustersim.units import format_duration, format_size
 
@@ -200,20 +204,24 @@ def build_workload(
     has_source = given or compute.profile or compute.single_gpu or compute.library != "cudnn"
     curve = None if has_source else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
-    operator_s = 0.0 if is_blocking else OPERATOR_S
     casts = casts_of(compute.casts, num_passes)
     casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
     estimate = estimate_layers(
         model, gpu, batch, precision,
-        library=compute.library, layout=layout, operator_s=operator_s, casts=casts, casts_back=casts_back,
+        library=compute.library, layout=layout, casts=casts, casts_back=casts_back,
     )  # fmt: skip
-    layers, assumptions = _layer_times(
+    layers, issue_factor, assumptions = _layer_times(
         model, gpu, batch, precision, optimizer, compute, given_times if given else None, estimate, curve
     )
     if compute.head != "as-others":
         layers = with_head_precision(compute.head, layers, model, gpu, batch, compute.library)
     if is_blocking:
         layers = with_launch_waits(layers, compute.library)
+    host = NO_HOST
+    if not (is_blocking or compute.profile or given):
+        software = software_of(compute.library)
+        layers = with_issue(layers, software, precision, issue_factor)
+        host = host_of(layers, software, issue_factor)
     update_s = _measured_optimizer_s(model, optimizer, compute)
     return Workload(
         model=model,
@@ -229,6 +237,7 @@ def build_workload(
         launch=compute.launch,
         casts=casts,
         casts_back=casts_back,
+        host=host,
     )
 
 
@@ -251,7 +260,8 @@ def _layer_times(
     given_times: Sequence[LayerTime | None] | None,
     estimate: Estimate,
     curve: RateCurve | None,
-) -> tuple[tuple[LayerTime, ...], tuple[str, ...]]:
+) -> tuple[tuple[LayerTime, ...], float, tuple[str, ...]]:
+    """Return layer times, the factor on what the host takes to issue them, and assumptions as sentences."""
     if given_times is not None and (compute.single_gpu or compute.profile):
         raise InputError(
             f"both {model.name} and compute give layer times; drop one of the two",
@@ -264,13 +274,13 @@ def _layer_times(
         return _filled(times, estimate, compute.profile)
     if compute.single_gpu:
         factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute)
-        return _scaled(estimate, factor), (sentence, *estimate.assumptions)
+        return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
     if curve:
         factor, sentence = _curve_factor(gpu, batch, optimizer, curve)
         if curve.model != model.name:
             sentence += f" These are rates of {curve.model}, which has the same matrix products as {model.name}."
-        return _scaled(estimate, factor), (sentence, *estimate.assumptions)
-    return estimate.layers, estimate.assumptions
+        return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
+    return estimate.layers, 1.0, estimate.assumptions
 
 
 def _scaled(estimate: Estimate, factor: float) -> tuple[LayerTime, ...]:
@@ -279,7 +289,7 @@ def _scaled(estimate: Estimate, factor: float) -> tuple[LayerTime, ...]:
 
 def _filled(
     times: Sequence[LayerTime | None], estimate: Estimate, source: str
-) -> tuple[tuple[LayerTime, ...], tuple[str, ...]]:
+) -> tuple[tuple[LayerTime, ...], float, tuple[str, ...]]:
     """Return measured times, with estimates where there is none, and sentences that count both."""
     layers = tuple(time or estimated for time, estimated in zip(times, estimate.layers, strict=True))
     count = {name: sum(layer.provenance == name for layer in layers) for name in ("measured", "estimated")}
@@ -292,12 +302,12 @@ def _filled(
         )
     if missing:
         sentences += [f"{len(missing)} layers, such as '{missing[0]}', are estimated.", *estimate.assumptions]
-    return layers, tuple(sentences)
+    return layers, 1.0, tuple(sentences)
 
 
 def _single_gpu_factor(
     model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate, compute: ComputeSpec
-) -> tuple[float, str]:
+) -> tuple[RateFactor, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
     trained = load_model(rate.model) if rate.model else model
     factor = rate_factor(
@@ -310,12 +320,12 @@ def _single_gpu_factor(
     of_model = "" if trained.name == model.name else f" of {trained.name}"
     by = f" with {rate.library}'s kernels" if rate.library and rate.library != compute.library else ""
     return factor, (
-        f"Layer times are {factor:.2f} times their estimates, so that one {measured_on.name} at batch {rate.batch} "
+        f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, so that one {measured_on.name} at batch {rate.batch} "
         f"trains {rate.samples_per_s:g} {trained.sample}s/s{of_model}{by} ({rate.source}){there}."
     )
 
 
-def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[float, str]:
+def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[RateFactor, str]:
     """Return the factor at this batch: linear in log(batch), constant outside the published range."""
     batches = sorted(curve.samples_per_s)
     model = load_model(curve.model)
@@ -323,13 +333,15 @@ def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCur
         rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known], layout=curve.layout)
         for known in batches
     ]
-    factor = float(np.interp(log(batch), [log(known) for known in batches], factors))
+    places = [log(known) for known in batches]
+    of_kernels, of_host = (np.interp(log(batch), places, column) for column in zip(*factors, strict=True))
+    factor = RateFactor(float(of_kernels), float(of_host))
     beyond = ""
     if curve.distance(batch) > 0:
         nearest = batches[0] if batch < batches[0] else batches[-1]
         beyond = f"; no rate is published at batch {batch}, so the factor of batch {nearest} is used"
     return factor, (
-        f"Layer times are {factor:.2f} times their estimates, from the published rates of one {curve.gpu} at batch "
+        f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, from the published rates of one {curve.gpu} at batch "
         f"{', '.join(map(str, batches))} with {curve.software} ({curve.source}){beyond}."
     )
 
@@ -345,28 +357,27 @@ def rate_factor(
     batches_per_update: int = 1,
     layout: Layout = "nchw",
     casts: Casts = TORCHAO,
-) -> float:
-    """Return the factor on estimated layer times with which a GPU trains at a given rate.
+) -> RateFactor:
+    """Return the factor on estimated kernel times with which a GPU trains at a given rate, its host included.
 
-    The time of the update is not scaled.
-
-    The rate is of iterations that include the update, whatever the forecast iterations do.
-
-    factor = (batch / rate - update / batches an update) / (forward + backward), all of one GPU at that batch.
+    The time of the update is not scaled. The rate is of iterations that include the update, whatever the forecast
+    iterations do. If the host alone would take longer than the rate allows, the host is scaled instead.
     """
     estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout, casts=casts)
-    estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
     updates = optimizer.model_copy(update={"skipped": False})
-    wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, updates) / batches_per_update
-    if wanted_s <= 0:
+    update_s = _optimizer_s(model, gpu, precision, updates)
+    if batch / samples_per_s - update_s / batches_per_update <= 0:
         raise InputError(
             f"at {samples_per_s:g} {model.sample}s/s a batch of {batch} takes {format_duration(batch / samples_per_s)} "
             f"on {gpu.name}, less than its optimizer's update alone; check samples_per_s, batch and gpu",
             got=f"{samples_per_s:g}",
         )
-    if estimated_s <= 0:
+    software = software_of(library)
+    layers = with_issue(estimate.layers, software, precision)
+    if sum(layer.forward_s + layer.backward_s for layer in layers) <= 0:
         raise InputError(f"{model.name} has no layer that takes time, so no factor reaches the given rate")
-    return wanted_s / estimated_s
+    update = issue_times([(update_s, host_of(layers, software).update)])
+    return factor_for(layers, update, update_s, batches_per_update, batch / samples_per_s)
 
 
 def _measured_optimizer_s(model: Model, optimizer: OptimizerSpec, compute: ComputeSpec) -> float | None:

@@ -50,13 +50,6 @@ from clustersim.model.casts import TORCHAO, Casts
 from clustersim.model.layer import Layer, LayerTime, Model
 from clustersim.model.precision import PRECISIONS, Precision, precision_on
 
-OPERATOR_S = 10e-6
-"""Time of a framework's host thread to issue one operator. Assumed: eager PyTorch on a current host, whose sums, GEMMs
-and softmaxes were since timed at 8 to 10 us on an A100 (flagos-ai/Torch-FL, benchmarks/README.md). A framework that
-waits for each operator before it issues the next leaves longer gaps: MXNet's ResNet-50 on a V100 took 17 ms longer an
-iteration than its kernels are estimated to take, at every batch from 1 to 8.
-"""
-
 Library = Literal[
     "cudnn",
     "cudnn-fused",
@@ -104,7 +97,6 @@ def estimate_layers(
     *,
     library: Library = "cudnn",
     layout: Layout = "nchw",
-    operator_s: float = OPERATOR_S,
     casts: Casts = TORCHAO,
     casts_back: bool = True,
 ) -> Estimate:
@@ -112,7 +104,7 @@ def estimate_layers(
 
     GEMMs and convolutions take the time of the fastest algorithm that the `library` has (`kernel_model`,
     `convolution_kernels`). Every other layer takes the time of the bytes it moves at the memory rate of its generation
-    of kernels, plus a launch. A layer waits until the host thread has issued it (`as_issued`). NHWC images (`layout`)
+    of kernels, plus a launch. NHWC images (`layout`)
     are not transposed around convolutions. Batch norms of `cudnn-fused` include the sum and the ReLU behind them, which
     then have no time and are not issued; those of `cudnn-turned` are transposed (`channels_last`). `casts_back` says
     that gradients of 16 bits are cast for fp32 weights (`encoder_kernels`).
@@ -151,9 +143,8 @@ def estimate_layers(
         for index in firsts
     }
     layers = tuple(_of_layer(layer, of_kind[kind]) for layer, kind in zip(model.layers, kinds, strict=True))
-    issue = [(0.0, 0.0) if each == "joined" else (operator_s, operator_s) for each in fused]
     assumptions = _assumptions(model, gpu, precision, constants) + _of_layout(gpu, layout)
-    return Estimate(as_issued(layers, issue), assumptions)
+    return Estimate(layers, assumptions)
 
 
 @cached_by_identity(64)
@@ -175,42 +166,6 @@ def _of_layer(layer: Layer, time: LayerTime) -> LayerTime:
     if time.layer is layer:
         return time
     return LayerTime(layer, time.forward_s, time.backward_data_s, time.backward_weights_s, time.provenance)
-
-
-def as_issued(layers: Sequence[LayerTime], operator_s: float | Sequence[tuple[float, float]]) -> tuple[LayerTime, ...]:
-    """Return layer times including the gaps in which a GPU waits for the host thread that issues its operators.
-
-    The thread issues one operator every `operator_s`, or in the time measured for each layer, forward and backward,
-    and runs ahead of the GPU where it can. Forward, and then backward from the last layer on, an operator ends at
-    max(end of the one before, time when it was issued) + its own time. An iteration of short kernels takes the thread's
-    time, one of long kernels the GPU's. A gap before a backward pass is added to the gradient of data, or to that of
-    weights if there is no other.
-    """
-    each = [(operator_s, operator_s)] * len(layers) if isinstance(operator_s, float | int) else operator_s
-    end, issued, gaps = 0.0, 0.0, []
-    order = [layer.forward_s for layer in layers] + [layer.backward_s for layer in reversed(layers)]
-    for seconds, issue_s in zip(order, [*(f for f, _ in each), *(b for _, b in reversed(each))], strict=True):
-        gaps.append(max(0.0, issued - end))
-        end += gaps[-1] + seconds
-        issued += issue_s
-    count = len(layers)
-    return tuple(
-        _with_gaps(layer, forward_gap, backward_gap)
-        for layer, forward_gap, backward_gap in zip(layers, gaps[:count], reversed(gaps[count:]), strict=True)
-    )
-
-
-def _with_gaps(layer: LayerTime, forward_gap: float, backward_gap: float) -> LayerTime:
-    if not forward_gap and not backward_gap:
-        return layer
-    alone = layer.backward_weights_s and not layer.backward_data_s
-    return LayerTime(
-        layer.layer,
-        layer.forward_s + forward_gap,
-        layer.backward_data_s + (0.0 if alone else backward_gap),
-        layer.backward_weights_s + (backward_gap if alone else 0.0),
-        layer.provenance,
-    )
 
 
 def _gemms(

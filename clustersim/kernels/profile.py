@@ -20,8 +20,8 @@ from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.hardware import GPUS, load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.batch_interpolation import BatchInterpolation
-from clustersim.kernels.layer_times import as_issued
 from clustersim.model.layer import Layer, LayerTime, Model
+from clustersim.program.issue import NOT_ISSUED, PassIssue
 from clustersim.reading import explain, from_python, looks_like_path
 
 SHIPPED = Path(__file__).resolve().parent.parent / "profiles"
@@ -125,7 +125,7 @@ class Profile:
 
         At and between measured batches they are `measured`, outside them `estimated` (`batch_interpolation` has the
         rules). A layer also waits until the host has launched it, where the file has launch times of every layer
-        (`as_issued`). Refused: another GPU or precision, several layouts where none is selected, and a file without
+        Refused: another GPU or precision, several layouts where none is selected, and a file without
         most of the layers that compute.
         """
         self._check_device(gpu)
@@ -136,7 +136,7 @@ class Profile:
         nearest = [min(by_name[layer.name], key=lambda row: abs(log(row.batch / batch))) for _, layer in found]
         launches = [(row.host_s.forward, row.host_s.backward) for row in nearest if row.host_s]
         if len(launches) == len(times):
-            times = list(as_issued(times, launches))
+            times = [_with_issue(time, *each) for time, each in zip(times, launches, strict=True)]
         known = {layer.name: time for (_, layer), time in zip(found, times, strict=True)}
         return tuple(known.get(layer.name) for layer in model.layers)
 
@@ -279,3 +279,13 @@ def _same_speed(sheet: Gpu, other: Gpu) -> bool:
     """Say whether two sheets differ only in memory size."""
     facts = [(gpu.flop_per_s, gpu.memory_bytes_per_s, gpu.num_multiprocessors) for gpu in (sheet, other)]
     return facts[0] == facts[1]
+
+
+def _with_issue(time: LayerTime, forward_s: float, backward_s: float) -> LayerTime:
+    """Return the times of a layer with those of the host to issue it; backward is issued with its first product."""
+    backward = PassIssue(backward_s, 1)
+    of_data = time.backward_data_s > 0 or not time.backward_weights_s
+    issue = (backward, NOT_ISSUED) if of_data else (NOT_ISSUED, backward)
+    return replace(
+        time, forward_issue=PassIssue(forward_s, 1), backward_data_issue=issue[0], backward_weights_issue=issue[1]
+    )

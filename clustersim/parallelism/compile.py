@@ -239,9 +239,7 @@ class _ProgramBuilder:
         for unit in reversed(part.unit_layers()):
             for layer in reversed(unit):
                 time = part.times[layer]
-                self._compute(
-                    time.layer.name, time.backward_weights_s, WEIGHTS, micro, time.backward_weights_issue
-                )
+                self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro, time.backward_weights_issue)
                 self._accumulate(part, layer, WEIGHTS, micro)
                 self.exchange.gradient_complete(self.ops, part, layer, is_last)
             self._reduce_scatter_unit(part, unit, WEIGHTS, micro, is_last)
@@ -301,9 +299,7 @@ class _ProgramBuilder:
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
 
-    def _compute(
-        self, name: str, seconds: float, phase: str, micro: int, issue: PassIssue = NOT_ISSUED
-    ) -> None:
+    def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: PassIssue = NOT_ISSUED) -> None:
         if seconds or issue.host_s:
             times = issue_times([(seconds, issue)]) if seconds else issue_of_call(issue.host_s)
             self.ops.append(Compute(name, seconds, phase, micro, issue=times))

@@ -231,9 +231,7 @@ class GradientExchange:
 
     def _update(self, seconds: float) -> Compute:
         """Return the update by the optimizer, and the kernels before and after it."""
-        return Compute(
-            UPDATE, seconds, UPDATE, 0, issue=update_issue(seconds, self.rules.host, self.grid.pipeline)
-        )
+        return Compute(UPDATE, seconds, UPDATE, 0, issue=update_issue(seconds, self.rules.host, self.grid.pipeline))
 
     def _kernels_before(self, bucket: Bucket) -> list[Op]:
         """Return the kernels that process the gradients of a bucket before their exchange."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.layer_times import OPERATOR_S, Library
+from clustersim.kernels.layer_times import Library
 from clustersim.kernels.programs.blocking_launches import with_launch_waits
 from clustersim.model import Layer, LayerTime, Workload
 from clustersim.model.precision import precision_on
@@ -28,18 +28,18 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
         return whole.layers
     if whole.launch == "blocking":
         alone = replace(whole, layers=with_launch_waits(whole.layers, library, -1), launch="queued")
-        return with_launch_waits(_divided(alone, pieces, library, 0.0), library)
-    return _divided(whole, pieces, library, OPERATOR_S)
+        return with_launch_waits(_divided(alone, pieces, library), library)
+    return _divided(whole, pieces, library)
 
 
-def _divided(whole: Workload, pieces: Sequence[Piece], library: Library, operator_s: float) -> tuple[LayerTime, ...]:
-    """Return the seconds of each piece; in the estimates each kernel takes `operator_s` to launch."""
+def _divided(whole: Workload, pieces: Sequence[Piece], library: Library) -> tuple[LayerTime, ...]:
+    """Return the seconds of each piece, which a host issues as it does the whole layer."""
     model = whole.model
 
     def estimated(layers: tuple[Layer, ...]) -> tuple[LayerTime, ...]:
         return estimate_layers(
             model if layers is model.layers else replace(model, layers=layers), whole.gpu, whole.batch, whole.precision,
-            library=library, layout=whole.layout, operator_s=operator_s, casts=whole.casts,
+            library=library, layout=whole.layout, casts=whole.casts,
             casts_back=whole.casts_back,
         ).layers  # fmt: skip
 

@@ -92,7 +92,15 @@ def overlapped_ops(
 
 
 def _ring_ops(
-    piece: Piece, seconds: float, issue: PassIssue, scatters: bool, name: str, phase: str, micro: int, place: int, batch: int
+    piece: Piece,
+    seconds: float,
+    issue: PassIssue,
+    scatters: bool,
+    name: str,
+    phase: str,
+    micro: int,
+    place: int,
+    batch: int,
 ) -> Iterator[Op]:
     """Yield the ring steps of a product, of which the host issues each like a whole one: all but one send a piece, the last if it gathers, the first if it scatters."""
     (call,) = piece.before_forward + piece.after_forward

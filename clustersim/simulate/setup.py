@@ -14,9 +14,12 @@ from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.kernels import Compression, check_memory
 from clustersim.model import LayerTime, Workload, load_workload, parameter_tensors
 from clustersim.model.casts import casts_of
+from clustersim.model.layer import NO_HOST
 from clustersim.model.shared_weights import by_row, shared_weights
 from clustersim.parallelism import ModelLayout
 from clustersim.program import Iteration, Wire, plan_iteration, with_codec
+from clustersim.program.issue import NOT_ISSUED
+from clustersim.program.iteration import PlanIssue
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compression import codec_of, wire_of
 from clustersim.scenario.layout import layout_of, of_a_batch, work_of
@@ -124,7 +127,15 @@ class Setup:
         casts = casts_of(point.compute.casts, passes)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
-        return self._workloads.get((point.model, kind, size, *asked), lambda: work_of(point, *known))
+        factor = self.issue_factor
+        key = point.model, kind, size, factor, *asked
+        return self._workloads.get(key, lambda: work_of(point, *known).on_host(factor))
+
+    @cached_property
+    def issue_factor(self) -> float:
+        """The time that the host of the first rank takes to issue kernels, relative to the sheets of programs."""
+        sheet = self.topology.host_sheets[int(self.topology.gpu_hosts[self.gpus(0)[0]])]
+        return load_cpu(sheet).issue_factor if sheet else 1.0
 
     @property
     def reference(self) -> Workload:
@@ -206,7 +217,7 @@ class Setup:
     def one_gpu_samples_per_s(self) -> float:
         """The throughput of a single GPU of the first rank's kind at that batch."""
         work = self.workload(self.kinds_in_use[0], self.one_gpu_batch)
-        return self.one_gpu_batch / of_a_batch(self.point, work, self.one_gpu_batch, self.given_times).compute_s
+        return self.one_gpu_batch / alone_s(of_a_batch(self.point, work, self.one_gpu_batch, self.given_times))
 
     @property
     def first_plan(self) -> Iteration:
@@ -241,6 +252,7 @@ class Setup:
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
             {row: owner for row, (owner, _) in shared.items()},
+            _plan_issue(workload, strategy.by_tensor),
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
         return self._exchange_after_parents(with_codec(plan, codec))
@@ -338,6 +350,32 @@ class Setup:
         if self.point.placement.kind != "block":
             sentences.append(f"GPUs are chosen as the scenario says: placement {_spec_text(self.point.placement)}.")
         return sentences
+
+
+def alone_s(work: Workload) -> float:
+    """Return the seconds of an iteration on one GPU that exchanges nothing, with the waits for its host."""
+    names = [each.layer.name for each in work.layers]
+    forward_s, backward_s = ([getattr(each, name) for each in work.layers] for name in ("forward_s", "backward_s"))
+    issue = _plan_issue(work, by_tensor=False)
+    return plan_iteration(
+        names, forward_s, backward_s, [0.0] * len(names), work.optimizer_s, None, overlap=False, issue=issue
+    ).alone_s
+
+
+def _plan_issue(work: Workload, by_tensor: bool) -> PlanIssue | None:
+    """Return what the host issues for the rows of `_gradients`; None where no host is simulated."""
+    if work.host == NO_HOST and not any(each.forward_issue.host_s for each in work.layers):
+        return None
+    rows = [len(_gradients(each, 1.0, by_tensor)) - 1 for each in work.layers]
+    forward, backward = (
+        [
+            issue
+            for each, num in zip(work.layers, rows, strict=True)
+            for issue in (*(NOT_ISSUED,) * num, getattr(each, name))
+        ]
+        for name in ("forward_issue", "backward_issue")
+    )
+    return PlanIssue(forward, backward, work.host.exchange_s, work.host.update)
 
 
 def _gradients(layer: LayerTime, factor: float, by_tensor: bool) -> list[tuple[str, float, float, int]]:

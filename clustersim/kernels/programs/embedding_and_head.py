@@ -57,7 +57,7 @@ def with_head_precision(
     """
     head = _head_index(model)
     only_head = replace(model, layers=(model.layers[head],))
-    estimate = estimate_layers(only_head, gpu, batch, precision, library=library, operator_s=0.0)
+    estimate = estimate_layers(only_head, gpu, batch, precision, library=library)
     return tuple(
         replace(estimate.layers[0], provenance=time.provenance) if index == head else time
         for index, time in enumerate(layers)
