@@ -67,6 +67,8 @@ def second_like_the_first(
         early_s = cycle_s - times.end_s
         later = replace(times.delayed([-np.inf], [cycle_s]), begin_s=times.end_s)
         if _begins_by_waiting(job, laid_out):
+            if ((early_s > _SAME * cycle_s) & (times.host_s > 0)).any():
+                return None  # its host is ahead by more in the second iteration
             later = replace(later, bubble_s=times.bubble_s + early_s)
         elif not (early_s <= _SAME * cycle_s).all():
             return None
