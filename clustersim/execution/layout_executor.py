@@ -169,6 +169,7 @@ class LayoutExecutor:
             yield from self._run_ops(state, self.stage_programs.after(stage, cycles.num_skipped), on_ready)
         if state.unsent is not None:
             yield from self._send_and_wait(state, state.unsent)
+            self._await_message(state)
         self._end(state)
 
     def _begin(self, state: RankIteration) -> None:
@@ -201,6 +202,7 @@ class LayoutExecutor:
                 self._expect_reply(state, op, state.unsent)
                 if not _comes_before(op, state.unsent):
                     yield from self._send_and_wait(state, state.unsent)
+                    self._await_message(state)
                     state.unsent = None
             if isinstance(op, ComputeSequence):
                 yield from self._compute(state, op)
@@ -215,8 +217,10 @@ class LayoutExecutor:
                 yield from self._issue(state, self._programs[state.stage].message_s)
                 if not self._is_before_job(op, iteration):
                     yield from self._receive(state, op)
+                self._await_message(state)
             elif isinstance(op, Send):
                 yield from self._issue(state, self._programs[state.stage].message_s)
+                self._await_message(state)
                 if op.awaited:
                     state.unsent = op
                 else:
@@ -244,6 +248,11 @@ class LayoutExecutor:
             yield self._env.timeout(state.host_until_s - start_s)
             state.job.times.host_s[state.place, state.iteration] += state.host_until_s - start_s
             self._note(state.rank, "unissued", start_s, "", _UNISSUED, 0)
+
+    def _await_message(self, state: RankIteration) -> None:
+        """Let the host wait for its GPU, if its program does so at every message."""
+        if self._programs[state.stage].host_awaits_messages:
+            state.host_until_s = max(state.host_until_s, float(self._env.now))
 
     def _counts(self, state: RankIteration) -> RankCounts:
         """Return the counters of a rank's iteration so far: seconds by column, and entries of its recorder."""

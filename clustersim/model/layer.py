@@ -129,13 +129,15 @@ class LayerTime:
 class HostIssue(NamedTuple):
     """What a host takes to issue the rest of an iteration: seconds a collective, a message, and a unit of shards.
 
-    `update` are the kernels of the optimizer's update of the whole model.
+    `update` are the kernels of the optimizer's update of the whole model. With `awaits_messages` the host waits for its
+    GPU after each message.
     """
 
     exchange_s: float = 0.0
     message_s: float = 0.0
     unit_s: float = 0.0
     update: PassIssue = NOT_ISSUED
+    awaits_messages: bool = False
 
 
 NO_HOST = HostIssue()
@@ -172,7 +174,7 @@ class Workload:
             return self
         host, layers = self.host, [layer.issued_in(factor) for layer in self.layers]
         seconds = (factor * each for each in (host.exchange_s, host.message_s, host.unit_s))
-        return replace(self, layers=tuple(layers), host=HostIssue(*seconds, host.update.scaled(factor)))
+        return replace(self, layers=tuple(layers), host=HostIssue(*seconds, host.update.scaled(factor), host.awaits_messages))
 
     @property
     def forward_s(self) -> float:

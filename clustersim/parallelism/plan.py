@@ -127,7 +127,12 @@ def with_host(plan: StagePlan, host: HostIssue, num_stages: int) -> StagePlan:
     no_cuts = np.zeros(len(iteration.cuts_s), dtype=np.int64)
     return replace(
         plan,
-        program=replace(plan.program, exchange_s=host.exchange_s, message_s=host.message_s),
+        program=replace(
+            plan.program,
+            exchange_s=host.exchange_s,
+            message_s=host.message_s,
+            host_awaits_messages=host.awaits_messages,
+        ),
         iteration=replace(iteration, issue=IterationIssue(NO_ISSUE, no_cuts, update)),
     )
 

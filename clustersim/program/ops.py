@@ -187,7 +187,7 @@ class Program:
     with a number below 0 belongs to an earlier iteration, and -1 is the last one of the iteration before.
 
     The host takes `exchange_s` seconds to issue a collective, a copy or the exchange of a bucket, and `message_s` to
-    issue that a message is sent or received.
+    issue that a message is sent or received. With `host_awaits_messages` it then waits until its GPU has done so.
     """
 
     stage: int
@@ -195,6 +195,7 @@ class Program:
     staleness: int | None = None
     exchange_s: float = 0.0
     message_s: float = 0.0
+    host_awaits_messages: bool = False
 
     def ops(self) -> Iterator[Op]:
         """Return all operations."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clustersim.hardware import load_cpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
 from clustersim.model import LayerTime, Model, Workload
 from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
+from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.compression import with_compression
 from clustersim.scenario.point import Point
 from clustersim.scenario.variability import at_pace, slowest_of
@@ -34,7 +36,14 @@ def work_of(
         given_times,
         point.gradient_bytes,
         num_passes or point.parallelism.num_passes,
-    )
+    ).on_host(issue_factor(point))
+
+
+def issue_factor(point: Point) -> float:
+    """Return the time that the cluster's first host takes to issue kernels, relative to the sheets of programs."""
+    topology = build_topology(point.topology)
+    sheet = topology.host_sheets[int(topology.gpu_hosts[0])] if len(topology.gpu_hosts) else None
+    return load_cpu(sheet).issue_factor if sheet else 1.0
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:

@@ -22,7 +22,7 @@ from clustersim.program.issue import NOT_ISSUED
 from clustersim.program.iteration import PlanIssue
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compression import codec_of, wire_of
-from clustersim.scenario.layout import layout_of, of_a_batch, work_of
+from clustersim.scenario.layout import issue_factor, layout_of, of_a_batch, work_of
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
@@ -127,15 +127,8 @@ class Setup:
         casts = casts_of(point.compute.casts, passes)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
-        factor = self.issue_factor
-        key = point.model, kind, size, factor, *asked
-        return self._workloads.get(key, lambda: work_of(point, *known).on_host(factor))
-
-    @cached_property
-    def issue_factor(self) -> float:
-        """The time that the host of the first rank takes to issue kernels, relative to the sheets of programs."""
-        sheet = self.topology.host_sheets[int(self.topology.gpu_hosts[self.gpus(0)[0]])]
-        return load_cpu(sheet).issue_factor if sheet else 1.0
+        key = point.model, kind, size, issue_factor(point), *asked
+        return self._workloads.get(key, lambda: work_of(point, *known))
 
     @property
     def reference(self) -> Workload:

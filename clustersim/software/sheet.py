@@ -19,6 +19,8 @@ Counts = Literal["passes", "eager"]
 class Software(Sheet):
     """A program that trains, for these values of `compute.library`.
 
+    With `awaits_messages` the host waits for its GPU at each message between pipeline stages.
+
     `operators` says what a layer is to it: `passes`, a kernel for each pass, or `eager`, PyTorch's own operators. With
     `autocast`, 16-bit precisions cast the fp32 weights of each layer.
 
@@ -31,6 +33,7 @@ class Software(Sheet):
 
     libraries: tuple[str, ...]
     operators: Counts
+    awaits_messages: bool
     autocast: bool
     kernel_s: float
     view_s: float
@@ -51,6 +54,7 @@ class SoftwareFile(SheetFile[Software]):
 
     libraries: tuple[str, ...]
     operators: Sourced[Counts]
+    awaits_messages: Sourced[bool]
     autocast: Sourced[bool]
     kernel_s: Sourced[Duration]
     view_s: Sourced[Duration]
