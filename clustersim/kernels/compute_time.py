@@ -19,6 +19,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.fused_attention import AttentionKernel, with_kernel
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.layer_times import OPERATOR_S, Estimate, Library, estimate_layers
+from clustersim.kernels.measured_tables import Kernels, chosen_kernels
 from clustersim.kernels.memory import memory_per_gpu
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.profile import read_profile
@@ -114,6 +115,16 @@ class ComputeSpec(Spec):
         "`unrolled`: im2col and one GEMM per image, as in Caffe and Torch-7 without cuDNN",
     )
 
+    kernels: Kernels = Field(
+        default="auto",
+        description="where the times of single kernels come from that are not measured as part of a layer: `law`, by "
+        "formula from the shapes; `measured`, interpolated in the measured tables of the extra `kernels` (products; "
+        "fused attention and experts forward; in 16 bits and FP8, on the GPUs of `clustersim list kernels`), by the "
+        "law where these have none; `auto`: `measured` where the extra is installed and has the GPU and the precision, "
+        "and layers have no measured times, otherwise `law`. A scenario that must forecast the same anywhere states "
+        "one of the two",
+    )
+
     embedding: EmbeddingKind = Field(
         default="lookup",
         description="how a language model computes embeddings: by a `lookup` in a table, or by the "
@@ -203,9 +214,12 @@ def build_workload(
     operator_s = 0.0 if is_blocking else OPERATOR_S
     casts = casts_of(compute.casts, num_passes)
     casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
+    is_given = (given or compute.profile) and compute.kernels == "auto"
+    kernels = chosen_kernels("law" if is_given else compute.kernels, gpu, number)
     estimate = estimate_layers(
         model, gpu, batch, precision,
         library=compute.library, layout=layout, operator_s=operator_s, casts=casts, casts_back=casts_back,
+        kernels=kernels,
     )  # fmt: skip
     layers, assumptions = _layer_times(
         model, gpu, batch, precision, optimizer, compute, given_times if given else None, estimate, curve
@@ -229,6 +243,7 @@ def build_workload(
         launch=compute.launch,
         casts=casts,
         casts_back=casts_back,
+        kernels=kernels,
     )
 
 
@@ -266,7 +281,7 @@ def _layer_times(
         factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute)
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
     if curve:
-        factor, sentence = _curve_factor(gpu, batch, optimizer, curve)
+        factor, sentence = _curve_factor(gpu, batch, optimizer, curve, compute.kernels)
         if curve.model != model.name:
             sentence += f" These are rates of {curve.model}, which has the same matrix products as {model.name}."
         return _scaled(estimate, factor), (sentence, *estimate.assumptions)
@@ -303,7 +318,7 @@ def _single_gpu_factor(
     factor = rate_factor(
         trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s,
         rate.library or compute.library, rate.batches_per_update, compute.layout or "nchw",
-        casts_of(compute.casts, rate.batches_per_update),
+        casts_of(compute.casts, rate.batches_per_update), compute.kernels,
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is assumed to need the same factor" if others else ""
@@ -315,12 +330,23 @@ def _single_gpu_factor(
     )
 
 
-def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[float, str]:
+def _curve_factor(
+    gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve, kernels: Kernels
+) -> tuple[float, str]:
     """Return the factor at this batch: linear in log(batch), constant outside the published range."""
     batches = sorted(curve.samples_per_s)
     model = load_model(curve.model)
     factors = [
-        rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known], layout=curve.layout)
+        rate_factor(
+            model,
+            gpu,
+            known,
+            curve.precision,
+            optimizer,
+            curve.samples_per_s[known],
+            layout=curve.layout,
+            kernels=kernels,
+        )
         for known in batches
     ]
     factor = float(np.interp(log(batch), [log(known) for known in batches], factors))
@@ -345,6 +371,7 @@ def rate_factor(
     batches_per_update: int = 1,
     layout: Layout = "nchw",
     casts: Casts = TORCHAO,
+    kernels: Kernels = "law",
 ) -> float:
     """Return the factor on estimated layer times with which a GPU trains at a given rate.
 
@@ -354,7 +381,10 @@ def rate_factor(
 
     factor = (batch / rate - update / batches an update) / (forward + backward), all of one GPU at that batch.
     """
-    estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout, casts=casts)
+    source = chosen_kernels("law" if kernels == "law" else "auto", gpu, PRECISIONS[precision])
+    estimate = estimate_layers(
+        model, gpu, batch, precision, library=library, layout=layout, casts=casts, kernels=source
+    )
     estimated_s = sum(layer.forward_s + layer.backward_s for layer in estimate.layers)
     updates = optimizer.model_copy(update={"skipped": False})
     wanted_s = batch / samples_per_s - _optimizer_s(model, gpu, precision, updates) / batches_per_update

@@ -114,7 +114,8 @@ class Workload:
 
     `layout` is the memory layout of images that its estimates assume, `nchw` or `nhwc`. Where kernels are not `queued`
     but `blocking`, layers include the process's wait for each of their kernels (`blocking_launches`). `casts` are those
-    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels.
+    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels. `kernels` is
+    the source of the times of single kernels in estimates, the law or measured tables.
     """
 
     model: Model
@@ -130,6 +131,7 @@ class Workload:
     launch: Literal["queued", "blocking"] = "queued"
     casts: Casts = TORCHAO
     casts_back: bool = True
+    kernels: Literal["law", "measured"] = "law"
 
     @property
     def forward_s(self) -> float:
