@@ -34,4 +34,4 @@ def _no_measured_tables(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     if request.node.get_closest_marker("tables") is None:
         from clustersim.kernels.measured_tables import installed
 
-        monkeypatch.setattr(installed, "search_tables", lambda: installed.Missing("measured tables are hidden"))
+        monkeypatch.setattr(installed, "search_tables", lambda: installed.NOT_INSTALLED)

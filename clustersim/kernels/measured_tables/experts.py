@@ -1,15 +1,16 @@
 """Tables of experts forward: routed tokens through a gated pair of products each, as one fused operation.
 
-Columns of `moe_perf.parquet`: moe_dtype, num_tokens, hidden_size, inter_size, topk, num_experts, moe_tp_size,
-moe_ep_size, distribution (of tokens over experts: `balanced`, or `power_law_` with its exponent), latency in ms. A time
-contains the sorting of tokens by expert, both products, the gate between them and the weighted sum, not the exchange
-between GPUs. There is no grid of shapes: each model's shape was timed at 27 numbers of tokens, so that only the
-number of tokens is interpolated.
+Columns of `moe_perf.parquet`: kernel_source, moe_dtype, num_tokens, hidden_size, inter_size, topk, num_experts,
+moe_tp_size, moe_ep_size, distribution (of tokens over experts: `balanced`, or `power_law_` with its exponent), latency
+in ms. A time contains the sorting of tokens by expert, both products, the gate between them and the weighted sum, not
+the exchange between GPUs (ai-dynamo/aiconfigurator, commit 095f58a5, collector/trtllm/collect_moe.py). `num_tokens` are
+those of all GPUs of a group: one of them has num_experts / moe_ep_size experts of inter_size / moe_tp_size features,
+and num_tokens topk / moe_ep_size rows. There is no grid of shapes: each model's was timed at 27 numbers of tokens, so
+that only the number of rows is interpolated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,54 +19,62 @@ import numpy as np
 
 from clustersim.kernels.measured_tables.grid import Grid
 from clustersim.kernels.measured_tables.reading import MS, read_columns, table_files
-from clustersim.kernels.measured_tables.systems import System
+from clustersim.kernels.measured_tables.systems import ExpertTable, System
 
 FAMILY, NAME = "moe", "moe"
-AXIS = "num_tokens"
+_SIZES = ("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
 
 
 class ExpertShape(NamedTuple):
-    """Experts of a model: features of a token and between the products, experts a token, experts, and their split."""
+    """One GPU's experts: features of a token, features between the two products, and how many experts."""
 
-    hidden_size: int
-    inter_size: int
-    topk: int
+    hidden: int
+    inter: int
     num_experts: int
-    moe_tp_size: int = 1
-    moe_ep_size: int = 1
-    distribution: str = "balanced"
 
 
-def expert_files(folder: Path, system: System, dtype: str) -> tuple[Path, ...]:
+class ExpertTimes(NamedTuple):
+    """Seconds forward by the number of routed rows, for each shape, and whose kernel it is."""
+
+    grids: dict[ExpertShape, Grid]
+    library: str
+    version: str
+    kernel: str
+
+
+def expert_files(folder: Path, system: System, dtype: str) -> list[Path]:
     """Return the files of a system's experts in a number format, the newest version first."""
-    library = system.experts.get(dtype)
-    return () if library is None else tuple(table_files(folder, system.name, FAMILY, library, NAME, "moe_dtype", dtype))
+    table = system.experts.get(dtype)
+    return [] if table is None else table_files(folder, system.name, FAMILY, table.library, NAME, "moe_dtype", dtype)
 
 
 @lru_cache(maxsize=4)
-def expert_grids(path: Path, dtype: str) -> dict[ExpertShape, Grid]:
-    """Return the seconds of each shape by the number of tokens, the median where several kernels were timed."""
-    keys = ExpertShape._fields
-    rows = read_columns(path, [AXIS, "latency", *keys], {"moe_dtype": dtype})
-    order = np.lexsort([rows[key] for key in reversed(keys)])
-    shapes = list(zip(*(rows[key][order].tolist() for key in keys), strict=True))
-    starts = [number for number in range(len(shapes)) if number == 0 or shapes[number] != shapes[number - 1]]
-    return {
-        ExpertShape(*shapes[start]): Grid.of_rows(
-            [rows[AXIS][order[start:end]]], rows["latency"][order[start:end]] * MS
-        )
-        for start, end in zip(starts, [*starts[1:], len(shapes)], strict=True)
-    }
+def expert_times(folder: Path, system: System, dtype: str) -> ExpertTimes | None:
+    """Return the times of a system's experts, of each shape in the newest version that has it; None without a table."""
+    table, grids, versions = system.experts.get(dtype), dict[ExpertShape, Grid](), list[str]()
+    if table is None:
+        return None
+    for path in expert_files(folder, system, dtype):
+        found = _grids(path, dtype, table)
+        versions += [path.parent.name] if found.keys() - grids.keys() else []
+        grids = found | grids
+    return ExpertTimes(grids, table.library, " and ".join(versions), table.kernel) if grids else None
 
 
-def expert_seconds(paths: Sequence[Path], dtype: str, shape: ExpertShape, num_tokens: np.ndarray) -> np.ndarray:
-    """Return the seconds forward of experts [num_points], from the first file that has the shape.
+def _grids(path: Path, dtype: str, table: ExpertTable) -> dict[ExpertShape, Grid]:
+    """Return the seconds of each shape of one file by the number of routed rows, with as many for every expert.
 
-    NaN where the shape or the number of tokens was not timed.
+    Where there are fewer rows than experts, it depends on the shape of the whole model how many experts have work.
     """
-    points = np.asarray(num_tokens, dtype=float)[:, None]
-    for path in paths:
-        grid = expert_grids(path, dtype).get(shape)
-        if grid is not None:
-            return grid.seconds(points)
-    return np.full(len(points), np.nan)
+    wanted = {"moe_dtype": dtype, "kernel_source": table.kernel, "distribution": "balanced"}
+    read = read_columns(path, [*_SIZES, "num_tokens", "latency"], wanted)
+    hidden, inter, topk, experts, tensor, expert = (read[name] for name in _SIZES)
+    shapes = np.column_stack([hidden, inter // tensor, experts // expert])
+    rows = read["num_tokens"] * topk / expert
+    kinds, kind_of = np.unique(shapes, axis=0, return_inverse=True)
+    return {
+        ExpertShape(*map(int, kind)): Grid.of_rows([rows[here]], read["latency"][here] * MS, least=0.0)
+        for number, kind in enumerate(kinds)
+        for here in [(kind_of.ravel() == number) & (rows >= kind[2])]
+        if here.any()
+    }

@@ -33,16 +33,17 @@ class Grid:
     log_seconds: np.ndarray
 
     @classmethod
-    def of_rows(cls, sizes: Sequence[np.ndarray], seconds: np.ndarray) -> Grid:
+    def of_rows(cls, sizes: Sequence[np.ndarray], seconds: np.ndarray, least: float = _FULL) -> Grid:
         """Return the grid of a table's rows: sizes [num_axes][num_rows] and seconds [num_rows].
 
-        A point that was measured several times has the median.
+        A point that was measured several times has the median. Sizes with fewer than the share `least` of the points
+        of the one with most are left out.
         """
         wanted = np.ones(len(seconds), dtype=bool)
         axes = []
         for column in sizes:
             values, counts = np.unique(column, return_counts=True)
-            kept = values[counts >= _FULL * counts.max()] if len(values) > 1 else values
+            kept = values[counts >= least * counts.max()] if len(values) > 1 else values
             wanted &= np.isin(column, kept)
             axes.append(kept.astype(float))
         shape = tuple(len(axis) for axis in axes)

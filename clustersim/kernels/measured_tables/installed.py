@@ -29,6 +29,9 @@ class Missing(NamedTuple):
     reason: str
 
 
+NOT_INSTALLED = Missing(f"measured tables of kernels are not installed; {HOW_TO_GET}")
+
+
 @lru_cache(maxsize=1)
 def search_tables() -> Tables | Missing:
     """Return the installed tables, or why there are none. Nothing of the package is imported."""
@@ -36,7 +39,7 @@ def search_tables() -> Tables | Missing:
         return Missing(f"measured tables of kernels need pyarrow, which is not installed; {HOW_TO_GET}")
     spec = find_spec(MODULE)
     if spec is None or not spec.submodule_search_locations:
-        return Missing(f"measured tables of kernels are not installed; {HOW_TO_GET}")
+        return NOT_INSTALLED
     try:
         found = version(PACKAGE)
     except PackageNotFoundError:

@@ -6,15 +6,15 @@ outputs, of weights [outputs, inputs] over rows. They take the time of a product
 differently in memory is not distinguished.
 
 Outside a table's range there is no extrapolation. The law's time is taken, times the ratio of the table to the law at
-the nearest point of the table's edge. Such a kernel is not measured. Where a neighbour is missing, the law's time stays.
-Products count as layers' kernels only where one GPU runs them one by one: recurrent layers, experts, convolutions and
-attention that is not fused have the law.
+the nearest point of the table's edge. Such a kernel is not measured. Where a neighbour is missing, the law's time
+stays. Recurrent layers, convolutions and attention that is not fused have the law's times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from clustersim.kernels.gemm_derating import gemm_derating
 from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.kernels.kernel_model import Gemm, GpuRates, Phase, gemm_seconds
 from clustersim.kernels.measured_tables.attention import AttentionTimes, attention_times
+from clustersim.kernels.measured_tables.experts import ExpertShape, ExpertTimes, expert_times
 from clustersim.kernels.measured_tables.installed import Tables
 from clustersim.kernels.measured_tables.products import ProductTable, product_table
 from clustersim.kernels.measured_tables.systems import KernelSource, System, format_of, system_of, tables_in_use
@@ -72,7 +73,9 @@ class LayerKernels(NamedTuple):
             "their size."
         ]
         if partly:
-            sentences.append(f"Of {partly} layers only some kernels are measured: attention backward is estimated.")
+            sentences.append(
+                f"Of {partly} layers only some kernels are measured: gradients of attention and experts are estimated."
+            )
         if outside:
             sentences.append(
                 f"{outside} layers have a product outside a table's range: its estimate is scaled to meet the table's "
@@ -119,6 +122,12 @@ def kernel_seconds(
         if np.isfinite(forward_s):
             seconds[index], is_measured[index] = forward_s / 2, True
             named.append(_attention_phrase(times, tables))
+    for experts, into, out in _expert_pairs(products, tables, system, number):
+        both_s = _experts_s(experts, products[into], batch, number, rates, constants)
+        if np.isfinite(both_s):
+            pair = [into, out]
+            seconds[pair], is_measured[pair] = both_s * law_s[pair] / law_s[pair].sum(), True
+            named.append(_expert_phrase(experts, tables))
     return LayerKernels(seconds, is_measured, is_scaled, tuple(dict.fromkeys(named)))
 
 
@@ -201,6 +210,47 @@ def _attention_point(layer: Layer, batch: int) -> np.ndarray:
     return np.array([[batch, layer.shape["rows"], layer.shape["count"]]], dtype=float)
 
 
+def _expert_pairs(
+    products: Sequence[Product], tables: Tables, system: System, number: Precision
+) -> Iterator[tuple[ExpertTimes, int, int]]:
+    """Yield the table of each gated pair of layers of experts forward, into the experts and out of them."""
+    dtype = format_of(number)
+    times = None if dtype is None else expert_times(tables.folder, system, dtype)
+    if times is None:
+        return
+    forward = [
+        index
+        for index, each in enumerate(products)
+        if each.layer.op == "experts" and each.phase == "forward" and not each.in_fp8
+    ]
+    for into, out in pairwise(forward):
+        first, second = products[into].layer.shape, products[out].layer.shape
+        is_gated = first["count"] == 2 * first["experts"] and second["count"] == second["experts"] == first["experts"]
+        is_pair = (first["inputs"], first["outputs"]) == (second["outputs"], second["inputs"])
+        if is_gated and is_pair and _expert_shape(products[into]) in times.grids:
+            yield times, into, out
+
+
+def _expert_shape(into: Product) -> ExpertShape:
+    shape = into.layer.shape
+    return ExpertShape(shape["inputs"], shape["outputs"], shape["experts"])
+
+
+def _experts_s(
+    times: ExpertTimes, into: Product, batch: int, number: Precision, rates: GpuRates, constants: KernelConstants
+) -> float:
+    """Return the seconds of both products of experts, without the gate between them, a layer of its own here.
+
+    The gate reads two numbers for each one that it writes, at the memory rate of element-wise kernels.
+    """
+    shape = into.layer.shape
+    rows = batch * shape["rows"] * shape["experts"]
+    whole_s = float(times.grids[_expert_shape(into)].seconds(np.array([[float(rows)]]))[0])
+    gate_bytes = 3.0 * rows * shape["outputs"] * number.operand_bytes
+    alone_s = whole_s - gate_bytes / (constants.memory_efficiency * rates.memory_bytes_per_s)
+    return alone_s / gemm_derating(into.layer, constants) if alone_s > 0 else np.nan
+
+
 def _product_phrase(table: ProductTable, dtype: str, tables: Tables) -> str:
     cast = ", with the cast of the input subtracted" if dtype == "fp8" and not table.has_cast else ""
     return (
@@ -211,3 +261,7 @@ def _product_phrase(table: ProductTable, dtype: str, tables: Tables) -> str:
 
 def _attention_phrase(times: AttentionTimes, tables: Tables) -> str:
     return f"attention forward by {times.library} {times.version} ({times.kernels}; {tables.package})"
+
+
+def _expert_phrase(times: ExpertTimes, tables: Tables) -> str:
+    return f"experts forward by {times.library} {times.version} ({times.kernel}; {tables.package})"

@@ -9,7 +9,7 @@ import numpy as np
 from clustersim.kernels.measured_tables import installed
 from clustersim.kernels.measured_tables.attention import AXES as ATTENTION_AXES
 from clustersim.kernels.measured_tables.attention import attention_file
-from clustersim.kernels.measured_tables.experts import AXIS, expert_files
+from clustersim.kernels.measured_tables.experts import expert_times
 from clustersim.kernels.measured_tables.installed import Missing, Tables
 from clustersim.kernels.measured_tables.products import AXES, product_table
 from clustersim.kernels.measured_tables.reading import read_columns
@@ -41,11 +41,12 @@ def _lines(tables: Tables, system: System) -> Iterator[tuple[str, str]]:
             what = f"{path.parent.parent.name} {path.parent.name}, {len(rows['isl'])} rows, forward in bfloat16"
             yield f"{names}: {name}", f"{what}, {_range(rows['isl'])} tokens, heads of {widths}"
     for dtype in system.experts:
-        paths = expert_files(tables.folder, system, dtype)
-        if paths:
-            tokens = np.concatenate([read_columns(path, [AXIS], {"moe_dtype": dtype})[AXIS] for path in paths])
-            what = f"{system.experts[dtype]} {paths[0].parent.name} and older, {len(tokens)} rows, forward"
-            yield f"{names}: experts in {dtype}", f"{what}, {_range(tokens)} tokens; not used by forecasts"
+        times = expert_times(tables.folder, system, dtype)
+        if times is not None:
+            num_points = sum(grid.num_points for grid in times.grids.values())
+            tokens = np.concatenate([grid.axes[0] for grid in times.grids.values()])
+            what = f"{times.library} {times.version}, {num_points} points of {len(times.grids)} shapes, forward"
+            yield f"{names}: experts in {dtype}", f"{what}, {_range(tokens)} routed tokens"
 
 
 def _range(values: np.ndarray) -> str:

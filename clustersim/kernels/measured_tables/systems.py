@@ -28,16 +28,24 @@ class AttentionTable:
     kernels: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class ExpertTable:
+    """The library whose rows of experts are taken, and the kernel among them."""
+
+    library: str
+    kernel: str
+
+
 @dataclass(frozen=True, eq=False)
 class System:
-    """A GPU as the tables name it; `products` and `experts` have a library by number format."""
+    """A GPU as the tables name it; `products` and `experts` have a library or table by number format."""
 
     name: str
     title: str
     gpus: tuple[str, ...]
     power_w: float
     products: Mapping[str, str] = field(default_factory=dict)
-    experts: Mapping[str, str] = field(default_factory=dict)
+    experts: Mapping[str, ExpertTable] = field(default_factory=dict)
     attention: AttentionTable | None = None
     encoder_attention: AttentionTable | None = None
 
@@ -61,7 +69,7 @@ def _system(name: str, entry: Mapping[str, Any]) -> System:
         gpus=tuple(entry["gpus"]),
         power_w=entry["power_w"],
         products=entry["products"],
-        experts=entry.get("experts", {}),
+        experts={dtype: ExpertTable(**table) for dtype, table in entry.get("experts", {}).items()},
         attention=attention("attention"),
         encoder_attention=attention("encoder_attention"),
     )
