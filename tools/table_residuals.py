@@ -23,7 +23,7 @@ from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.kernel_model import gemm_seconds, plain_gemm, rates_of
 from clustersim.kernels.measured_tables.attention import attention_times
 from clustersim.kernels.measured_tables.experts import expert_times
-from clustersim.kernels.measured_tables.grid import Grid
+from clustersim.kernels.measured_tables.grid import TimeGrid
 from clustersim.kernels.measured_tables.products import product_table
 from clustersim.kernels.measured_tables.systems import System, systems, tables_in_use
 
@@ -32,7 +32,7 @@ LAW_PRECISION = {"bfloat16": "amp-bf16"}
 SHOWN_S = 10e-6
 
 
-def interpolated(grid: Grid, axis: int) -> np.ndarray:
+def interpolated(grid: TimeGrid, axis: int) -> np.ndarray:
     """Return the residuals [num_points] and measured seconds, [2, num_points], of all inner values of an axis."""
     pairs = []
     for index in range(1, len(grid.axes[axis]) - 1):
@@ -44,7 +44,7 @@ def interpolated(grid: Grid, axis: int) -> np.ndarray:
     return np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0))
 
 
-def at_edge(grid: Grid, axis: int, index: int, law: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def at_edge(grid: TimeGrid, axis: int, index: int, law: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return residuals [2, num_points] at an end of an axis that is left out: of the law, and scaled to the table."""
     points, measured_s = grid.at(axis, index)
     left = grid.without(axis, index)

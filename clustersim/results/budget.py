@@ -97,7 +97,7 @@ def layout_kind(layout: Mapping[str, Any]) -> str:
 def compute_kind(provenance: Mapping[str, float], kernels: str = "law") -> str:
     """Return the main provenance of a run's compute time: `given` or `estimated`.
 
-    Single kernels from measured tables (`kernels`) are `estimated`: nobody timed the training that they are part of.
+    Single kernels from measured tables (`kernels`) are `estimated`: the training that they are part of was not timed.
 
     >>> compute_kind({"measured": 0.2, "published": 0.5, "estimated": 0.3}), compute_kind({"estimated": 1.0})
     ('given', 'estimated')

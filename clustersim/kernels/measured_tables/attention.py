@@ -3,7 +3,7 @@
 Columns: batch_size, isl (tokens of a sequence), num_heads, num_key_value_heads, head_dim, window_size, attn_dtype,
 kv_cache_dtype, latency in ms. The causal one was timed as an inference server runs it: keys and values are also copied
 to a cache of pages, which training does not do (ai-dynamo/aiconfigurator, commit 095f58a5,
-collector/vllm/collect_attn.py). With keys and values for every head, that copy takes a fifth of the time at 2,048
+collector/vllm/collect_attn.py). With keys and values for every head, that copy takes a quarter of the time at 2,048
 tokens on an H100. So the rows with one head of keys and values are taken, whatever the layer has: the kernel
 computes the same FLOP, and the copy is that of one head.
 """
@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from clustersim.kernels.measured_tables.grid import Grid
+from clustersim.kernels.measured_tables.grid import TimeGrid
 from clustersim.kernels.measured_tables.reading import MS, read_columns, table_files
 from clustersim.kernels.measured_tables.systems import System
 
@@ -31,7 +31,7 @@ _ROWS: dict[str, dict[str, str | int]] = {
 class AttentionTimes(NamedTuple):
     """Seconds forward on a grid (sequences, tokens, heads) for one head width, and whose kernel it is."""
 
-    grid: Grid
+    grid: TimeGrid
     library: str
     version: str
     kernels: str
@@ -58,6 +58,6 @@ def attention_times(folder: Path, system: System, kind: str, width: int) -> Atte
     several = rows["isl"] > 1
     if not several.any():
         return None
-    grid = Grid.of_rows([rows[name][several] for name in AXES], rows["latency"][several] * MS)
+    grid = TimeGrid.of_rows([rows[name][several] for name in AXES], rows["latency"][several] * MS)
     kernels = ", ".join(sorted(set(rows["kernel_source"][several].tolist())))
     return AttentionTimes(grid, path.parent.parent.name, path.parent.name, kernels)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.kernels.measured_tables.grid import Grid
+from clustersim.kernels.measured_tables.grid import TimeGrid
 from clustersim.kernels.measured_tables.reading import MS, read_columns, table_files
 from clustersim.kernels.measured_tables.systems import ExpertTable, System
 
@@ -36,7 +36,7 @@ class ExpertShape(NamedTuple):
 class ExpertTimes(NamedTuple):
     """Seconds forward by the number of routed rows, for each shape, and whose kernel it is."""
 
-    grids: dict[ExpertShape, Grid]
+    grids: dict[ExpertShape, TimeGrid]
     library: str
     version: str
     kernel: str
@@ -51,7 +51,7 @@ def expert_files(folder: Path, system: System, dtype: str) -> list[Path]:
 @lru_cache(maxsize=4)
 def expert_times(folder: Path, system: System, dtype: str) -> ExpertTimes | None:
     """Return the times of a system's experts, of each shape in the newest version that has it; None without a table."""
-    table, grids, versions = system.experts.get(dtype), dict[ExpertShape, Grid](), list[str]()
+    table, grids, versions = system.experts.get(dtype), dict[ExpertShape, TimeGrid](), list[str]()
     if table is None:
         return None
     for path in expert_files(folder, system, dtype):
@@ -61,7 +61,7 @@ def expert_times(folder: Path, system: System, dtype: str) -> ExpertTimes | None
     return ExpertTimes(grids, table.library, " and ".join(versions), table.kernel) if grids else None
 
 
-def _grids(path: Path, dtype: str, table: ExpertTable) -> dict[ExpertShape, Grid]:
+def _grids(path: Path, dtype: str, table: ExpertTable) -> dict[ExpertShape, TimeGrid]:
     """Return the seconds of each shape of one file by the number of routed rows, with as many for every expert.
 
     Where there are fewer rows than experts, it depends on the shape of the whole model how many experts have work.
@@ -73,7 +73,7 @@ def _grids(path: Path, dtype: str, table: ExpertTable) -> dict[ExpertShape, Grid
     rows = read["num_tokens"] * topk / expert
     kinds, kind_of = np.unique(shapes, axis=0, return_inverse=True)
     return {
-        ExpertShape(*map(int, kind)): Grid.of_rows([rows[here]], read["latency"][here] * MS, least=0.0)
+        ExpertShape(*map(int, kind)): TimeGrid.of_rows([rows[here]], read["latency"][here] * MS, least=0.0)
         for number, kind in enumerate(kinds)
         for here in [(kind_of.ravel() == number) & (rows >= kind[2])]
         if here.any()

@@ -16,7 +16,7 @@ become fewer.
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class TimeGrid:
     """Logarithms of seconds [len(axes[0]), len(axes[1]), ...], with NaN where nothing was measured.
 
     Between points, the logarithm of the time is linear in the logarithm of each size, on the smallest box of measured
@@ -24,7 +24,7 @@ class Grid:
     interpolated in the same way. Powers of the sizes are met exactly.
 
     >>> sizes = np.array([1.0, 2.0, 4.0])
-    >>> grid = Grid((sizes, sizes), np.log(np.outer(sizes, sizes**2)))
+    >>> grid = TimeGrid((sizes, sizes), np.log(np.outer(sizes, sizes**2)))
     >>> bool(np.isclose(grid.seconds(np.array([[3.0, 3.0]]))[0], 27.0))
     True
     """
@@ -33,7 +33,7 @@ class Grid:
     log_seconds: np.ndarray
 
     @classmethod
-    def of_rows(cls, sizes: Sequence[np.ndarray], seconds: np.ndarray, least: float = _FULL) -> Grid:
+    def of_rows(cls, sizes: Sequence[np.ndarray], seconds: np.ndarray, least: float = _FULL) -> TimeGrid:
         """Return the grid of a table's rows: sizes [num_axes][num_rows] and seconds [num_rows].
 
         A point that was measured several times has the median. Sizes with fewer than the share `least` of the points
@@ -90,7 +90,7 @@ class Grid:
             total += np.where(share > 0, share * self.log_seconds[at], 0.0)
         return np.where(inside, np.exp(total), np.nan)
 
-    def without(self, axis: int, index: int) -> Grid:
+    def without(self, axis: int, index: int) -> TimeGrid:
         """Return the grid without one value of an axis, and without values beside it that differ by at most 1.
 
         Tables have sizes such as 4096 and 4097, one of which would give away the other.
@@ -98,7 +98,7 @@ class Grid:
         values = self.axes[axis]
         away = np.abs(values - values[index]) > (1.0 if values[index] > 4 else 0.0)
         kept = [each if number != axis else each[away] for number, each in enumerate(self.axes)]
-        return Grid(tuple(kept), np.compress(away, self.log_seconds, axis=axis))
+        return TimeGrid(tuple(kept), np.compress(away, self.log_seconds, axis=axis))
 
     def at(self, axis: int, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the sizes [num_points, num_axes] and seconds [num_points] that were measured at one value."""

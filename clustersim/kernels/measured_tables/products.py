@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.kernels.measured_tables.grid import Grid
+from clustersim.kernels.measured_tables.grid import TimeGrid
 from clustersim.kernels.measured_tables.reading import MS, read_columns, table_files
 from clustersim.kernels.measured_tables.systems import System
 
@@ -34,7 +34,7 @@ _MOST_CAST = 0.8
 class ProductTable(NamedTuple):
     """Seconds of products on a grid (m, n, k), and the library, its version, its kernels and the device."""
 
-    grid: Grid
+    grid: TimeGrid
     library: str
     version: str
     kernels: str
@@ -51,7 +51,7 @@ def product_table(folder: Path, system: System, dtype: str) -> ProductTable | No
         return None
     path = paths[0]
     rows = read_columns(path, [*AXES, "latency", "kernel_source", "device"], {"gemm_dtype": dtype})
-    grid = Grid.of_rows([rows[name] for name in AXES], rows["latency"] * MS)
+    grid = TimeGrid.of_rows([rows[name] for name in AXES], rows["latency"] * MS)
     casts = _casts(folder, system.name, library, path.parent.name) if dtype == "fp8" else None
     kernels, devices = (sorted(set(rows[name].tolist())) for name in ("kernel_source", "device"))
     return ProductTable(
@@ -64,7 +64,7 @@ def product_table(folder: Path, system: System, dtype: str) -> ProductTable | No
     )
 
 
-def _casts(folder: Path, system: str, library: str, version: str) -> list[Grid] | None:
+def _casts(folder: Path, system: str, library: str, version: str) -> list[TimeGrid] | None:
     """Return the grids (m, k) of the parts of a cast; None where a part was not timed."""
     paths = [folder / system / "quantize" / library / version / f"{name}_perf.parquet" for name in _CASTS]
     if not all(path.exists() for path in paths):
@@ -73,11 +73,11 @@ def _casts(folder: Path, system: str, library: str, version: str) -> list[Grid] 
     for path in paths:
         rows = read_columns(path, ["m", "k", "latency"], {"quant_dtype": "fp8"})
         timed = rows["latency"] > 0
-        found.append(Grid.of_rows([rows["m"][timed], rows["k"][timed]], rows["latency"][timed] * MS))
+        found.append(TimeGrid.of_rows([rows["m"][timed], rows["k"][timed]], rows["latency"][timed] * MS))
     return found
 
 
-def without_casts(grid: Grid, casts: list[Grid]) -> Grid:
+def without_casts(grid: TimeGrid, casts: list[TimeGrid]) -> TimeGrid:
     """Return products (m, n, k) without the time of the casts (m, k) that they contain."""
     m, k = np.meshgrid(grid.axes[0], grid.axes[2], indexing="ij")
     points = np.column_stack([m.ravel(), k.ravel()])
@@ -85,4 +85,4 @@ def without_casts(grid: Grid, casts: list[Grid]) -> Grid:
     whole_s = np.exp(grid.log_seconds)
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = np.where(cast_s <= _MOST_CAST * whole_s, np.log(whole_s - cast_s), np.nan)
-    return Grid(grid.axes, alone)
+    return TimeGrid(grid.axes, alone)

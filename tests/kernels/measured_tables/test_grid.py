@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.kernels.measured_tables.grid import Grid
+from clustersim.kernels.measured_tables.grid import TimeGrid
 
 SIZES = (np.array([32.0, 64.0, 256.0, 1024.0]), np.array([64.0, 128.0, 4096.0]), np.array([32.0, 512.0, 8192.0]))
 
@@ -16,9 +16,9 @@ def power(points: np.ndarray) -> np.ndarray:
     return 3e-9 * points[:, 0] ** 0.8 * points[:, 1] * points[:, 2] ** 1.2
 
 
-def grid_of(law: object, axes: tuple[np.ndarray, ...] = SIZES) -> Grid:
+def grid_of(law: object, axes: tuple[np.ndarray, ...] = SIZES) -> TimeGrid:
     points = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
-    return Grid.of_rows(list(points.T), law(points))  # type: ignore[operator]
+    return TimeGrid.of_rows(list(points.T), law(points))  # type: ignore[operator]
 
 
 @given(st.floats(32, 1024), st.floats(64, 4096), st.floats(32, 8192))
@@ -30,7 +30,7 @@ def test_a_product_of_powers_is_met_exactly(m: float, n: float, k: float) -> Non
 @given(st.floats(32, 1024), st.floats(64, 4096), st.floats(32, 8192))
 def test_a_time_lies_between_those_of_its_neighbours(m: float, n: float, k: float) -> None:
     rng = np.random.default_rng(0)
-    grid = Grid(SIZES, rng.normal(size=(4, 3, 3)))
+    grid = TimeGrid(SIZES, rng.normal(size=(4, 3, 3)))
     seconds = grid.seconds(np.array([[m, n, k]]))[0]
     corners = [
         axis[[max(np.searchsorted(axis, size) - 1, 0), min(np.searchsorted(axis, size), len(axis) - 1)]]
@@ -42,7 +42,7 @@ def test_a_time_lies_between_those_of_its_neighbours(m: float, n: float, k: floa
 
 
 def test_measured_points_keep_their_times() -> None:
-    grid = Grid(SIZES, np.random.default_rng(1).normal(size=(4, 3, 3)))
+    grid = TimeGrid(SIZES, np.random.default_rng(1).normal(size=(4, 3, 3)))
     for axis, sizes in enumerate(SIZES):
         for index in range(len(sizes)):
             points, seconds = grid.at(axis, index)
@@ -61,7 +61,7 @@ def test_nothing_is_extrapolated() -> None:
 def test_beside_a_missing_neighbour_there_is_no_time() -> None:
     table = np.zeros((4, 3, 3))
     table[1, 1, 1] = np.nan
-    grid = Grid(SIZES, table)
+    grid = TimeGrid(SIZES, table)
     assert np.isnan(grid.seconds(np.array([[50.0, 100.0, 100.0]]))[0])
     assert grid.seconds(np.array([[50.0, 64.0, 32.0]]))[0] == 1.0  # its two neighbours are there
     assert grid.num_points == 35
@@ -69,21 +69,25 @@ def test_beside_a_missing_neighbour_there_is_no_time() -> None:
 
 def test_a_point_measured_several_times_has_the_median() -> None:
     sizes = [np.array([1, 1, 1, 2]), np.array([4, 4, 4, 4])]
-    assert Grid.of_rows(sizes, np.array([3.0, 1.0, 2.0, 5.0])).seconds(np.array([[1.0, 4.0]])) == pytest.approx([2.0])
-    two = Grid.of_rows([np.array([1, 1]), np.array([4, 4])], np.array([2.0, 8.0]))
+    assert TimeGrid.of_rows(sizes, np.array([3.0, 1.0, 2.0, 5.0])).seconds(np.array([[1.0, 4.0]])) == pytest.approx(
+        [2.0]
+    )
+    two = TimeGrid.of_rows([np.array([1, 1]), np.array([4, 4])], np.array([2.0, 8.0]))
     assert two.seconds(np.array([[1.0, 4.0]])) == pytest.approx([4.0])
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     points = np.stack([each.ravel() for each in np.meshgrid(*SIZES, indexing="ij")], axis=1)
     order = np.random.default_rng(2).permutation(len(points))
-    assert (grid_of(power).log_seconds == Grid.of_rows(list(points[order].T), power(points[order])).log_seconds).all()
+    assert (
+        grid_of(power).log_seconds == TimeGrid.of_rows(list(points[order].T), power(points[order])).log_seconds
+    ).all()
 
 
 def test_a_few_shapes_beside_the_grid_are_left_out() -> None:
     points = np.stack([each.ravel() for each in np.meshgrid(np.arange(1, 11), np.arange(1, 11))], axis=1)
     points = np.concatenate([points, [[3.5, 2.0]]])
-    assert len(Grid.of_rows(list(points.T), points[:, 0]).axes[0]) == 10
+    assert len(TimeGrid.of_rows(list(points.T), points[:, 0]).axes[0]) == 10
 
 
 # leaving points out, of times as kernels have them: a floor, a roofline, and waves of tiles

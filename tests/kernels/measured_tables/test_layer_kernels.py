@@ -19,7 +19,7 @@ from clustersim.kernels.layer_times import estimate_layers
 from clustersim.kernels.measured_tables import Kernels, KernelSource, chosen_kernels, installed, layer_kernels
 from clustersim.kernels.measured_tables.attention import AttentionTimes
 from clustersim.kernels.measured_tables.experts import ExpertShape, ExpertTimes
-from clustersim.kernels.measured_tables.grid import Grid
+from clustersim.kernels.measured_tables.grid import TimeGrid
 from clustersim.kernels.measured_tables.listing import list_kernels
 from clustersim.kernels.measured_tables.products import ProductTable, without_casts
 from clustersim.kernels.measured_tables.systems import system_of, systems
@@ -46,12 +46,12 @@ def product_s(points: np.ndarray) -> np.ndarray:
     return 2 * m * n**0.9 * k**1.1 / RATE
 
 
-def product_grid(axes: tuple[np.ndarray, ...] = AXES) -> Grid:
+def product_grid(axes: tuple[np.ndarray, ...] = AXES) -> TimeGrid:
     points = np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
-    return Grid.of_rows(list(points.T), product_s(points))
+    return TimeGrid.of_rows(list(points.T), product_s(points))
 
 
-def use(monkeypatch: pytest.MonkeyPatch, grid: Grid, attention: AttentionTimes | None = None) -> None:
+def use(monkeypatch: pytest.MonkeyPatch, grid: TimeGrid, attention: AttentionTimes | None = None) -> None:
     """Install synthetic tables: products of one grid, for every format but nvfp4."""
     table = ProductTable(grid, "lib", "1.2", "linear", "a device", has_cast=False)
     monkeypatch.setattr(installed, "search_tables", lambda: installed.Tables(Path("nowhere"), "made-tables 0.12.0"))
@@ -80,7 +80,7 @@ def times(model: Model, source: KernelSource = "measured", precision: str = "amp
     return next(each for each in found.layers if each.layer.name == name)
 
 
-def of(m: float, n: float, k: float, grid: Grid | None = None) -> float:
+def of(m: float, n: float, k: float, grid: TimeGrid | None = None) -> float:
     """Return the table's seconds, as training keeps them."""
     return float((grid or product_grid()).seconds(np.array([[m, n, k]], dtype=float))[0]) / KEPT
 
@@ -145,7 +145,7 @@ def test_layers_that_are_no_product_and_convolutions_have_the_law() -> None:
 
 def attention_of(seconds: float) -> AttentionTimes:
     axes = (np.array([1.0, 64.0]), np.array([16.0, 8192.0]), np.array([1.0, 128.0]))
-    return AttentionTimes(Grid(axes, np.full((2, 2, 2), np.log(seconds))), "lib", "1.2", "fa3")
+    return AttentionTimes(TimeGrid(axes, np.full((2, 2, 2), np.log(seconds))), "lib", "1.2", "fa3")
 
 
 @pytest.mark.parametrize(("kernel", "is_in_table"), [("flash-attention-3", True), ("flash-attention-2", False)])
@@ -164,7 +164,9 @@ def test_attention_forward_is_measured_where_the_table_has_its_kernel(
 def test_experts_forward_share_the_measured_time_without_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, product_grid())
     whole_s, shape = 5e-3, ExpertShape(4096, 14_336, 8)
-    known = ExpertTimes({shape: Grid((np.array([8.0, 32_768.0]),), np.full(2, np.log(whole_s)))}, "lib", "1.2", "cut")
+    known = ExpertTimes(
+        {shape: TimeGrid((np.array([8.0, 32_768.0]),), np.full(2, np.log(whole_s)))}, "lib", "1.2", "cut"
+    )
     monkeypatch.setattr(layer_kernels, "expert_times", lambda folder, system, dtype: known)
     model = load_model("mixtral-8x7b")
     found = estimate_layers(model, H100, 1, "amp-bf16", kernels="measured", operator_s=0.0).layers
@@ -178,8 +180,8 @@ def test_experts_forward_share_the_measured_time_without_the_gate(monkeypatch: p
 
 def test_a_cast_is_subtracted_and_a_point_that_is_mostly_cast_left_out() -> None:
     axes = (np.array([16.0, 64.0]), np.array([32.0, 64.0]), np.array([128.0, 256.0]))
-    whole = Grid(axes, np.log(np.full((2, 2, 2), 10e-6)))
-    casts = [Grid((axes[0], axes[2]), np.log(np.array([[1e-6, 2e-6], [3e-6, 7e-6]]))) for _ in range(2)]
+    whole = TimeGrid(axes, np.log(np.full((2, 2, 2), 10e-6)))
+    casts = [TimeGrid((axes[0], axes[2]), np.log(np.array([[1e-6, 2e-6], [3e-6, 7e-6]]))) for _ in range(2)]
     alone = np.exp(without_casts(whole, casts).log_seconds)
     assert alone[0, :, 0] == pytest.approx(8e-6)
     assert alone[1, :, 0] == pytest.approx(4e-6)
