@@ -106,12 +106,12 @@ def chosen_kernels(asked: Kernels, gpu: Gpu, number: Precision) -> KernelSource:
         return "measured" if has_table else "law"
     found = installed.search_tables()
     if isinstance(found, Missing):
-        raise InputError(f"kernels: measured: {found.reason}, or write law", got=asked, allowed="auto, law")
+        raise InputError(f"{found.reason}, or write law", got=asked, allowed="auto, law")
     if not has_table:
         known = ", ".join(name for each in systems().values() for name in each.gpus)
         lacks = f"{gpu.title} ({gpu.name}) at its power limit" if system is None else f"the precision {number.name}"
         raise InputError(
-            f"kernels: measured: there is no table for {lacks}; there are tables of {known}, in 16 bits and FP8; "
+            f"there is no measured table for {lacks}; there are some for {known}, in 16 bits and FP8; "
             "write auto or law",
             got=asked,
             allowed="auto, law",

@@ -197,7 +197,7 @@ def source_of(asked: Kernels, gpu: str = "h100", precision: str = "amp-bf16") ->
 
 def test_without_the_extra_auto_is_the_law_and_measured_says_how_to_get_it() -> None:
     assert source_of("auto") == "law"
-    with pytest.raises(InputError, match=r"kernels: measured: .*write law"):
+    with pytest.raises(InputError, match=r"not installed; pip install .*or write law"):
         source_of("measured")
 
 
@@ -228,9 +228,9 @@ def test_auto_takes_the_tables_where_they_hold() -> None:
     assert source_of("auto") == source_of("measured") == "measured"
     assert source_of("law") == "law"
     assert source_of("auto", "k80", "fp32") == source_of("auto", "h100", "tf32") == "law"
-    with pytest.raises(InputError, match=r"no table for .*\(v100\).*tables of a100, a800, h100"):
+    with pytest.raises(InputError, match=r"no measured table for .*\(v100\).*some for a100, a800, h100"):
         source_of("measured", "v100", "amp-fp16")
-    with pytest.raises(InputError, match="no table for the precision tf32"):
+    with pytest.raises(InputError, match="no measured table for the precision tf32"):
         source_of("measured", "h100", "tf32")
 
 
@@ -290,3 +290,19 @@ def test_a_validation_has_the_law_unless_its_scenario_says_otherwise() -> None:
     assert with_law(point).compute.kernels == "law"
     stated = point.model_copy(update={"compute": ComputeSpec(kernels="measured")})
     assert with_law(stated) is stated
+
+
+def test_a_scenario_that_asks_for_tables_in_vain_is_told_at_its_key() -> None:
+    scenario = {
+        "model": "resnet50",
+        "num_gpus": 1,
+        "batch": {"per_gpu": 8},
+        "topology": "dgx-1",
+        "strategy": {"kind": "all-reduce"},
+        "compute": {"kernels": "measured"},
+    }
+    with pytest.raises(InputError) as caught:
+        load_scenario(scenario)
+    assert [(each.key, "clustersim[kernels]" in each.message) for each in caught.value.mistakes] == [
+        ("compute.kernels", True)
+    ]
