@@ -182,6 +182,8 @@ class ComputeSpec(Spec):
             raise InputError("single_gpu scales all layers by one factor, the head too; drop head, or single_gpu")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of queued kernels; drop launch, or profile")
+        if self.kernels == "measured" and self.launch != "queued":
+            raise InputError("measured kernels were timed in a queue; drop launch, or write kernels: law")
         return self
 
 
@@ -214,8 +216,8 @@ def build_workload(
     operator_s = 0.0 if is_blocking else OPERATOR_S
     casts = casts_of(compute.casts, num_passes)
     casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
-    is_given = (given or compute.profile) and compute.kernels == "auto"
-    kernels = chosen_kernels("law" if is_given else compute.kernels, gpu, number)
+    needs_law = (given or compute.profile or is_blocking) and compute.kernels == "auto"
+    kernels = chosen_kernels("law" if needs_law else compute.kernels, gpu, number)
     estimate = estimate_layers(
         model, gpu, batch, precision,
         library=compute.library, layout=layout, operator_s=operator_s, casts=casts, casts_back=casts_back,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
@@ -265,6 +266,21 @@ def test_layers_with_measured_times_do_not_ask_the_tables_by_themselves() -> Non
     model = one_layer()
     given = [LayerTime(layer, 1.0, 1.0, 1.0, "measured") for layer in model.layers]
     assert build_workload(model, H100, 1, "amp-bf16", OptimizerSpec(), ComputeSpec(), given).kernels == "law"
+
+
+@pytest.mark.usefixtures("tables")
+def test_kernels_that_a_process_waits_for_have_the_law() -> None:
+    waited = ComputeSpec(launch="blocking")
+    assert build_workload(one_layer(), H100, 1, "amp-bf16", OptimizerSpec(), waited).kernels == "law"
+    with pytest.raises(ValidationError, match="timed in a queue"):
+        ComputeSpec(launch="blocking", kernels="measured")
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_head_in_another_precision_is_not_measured() -> None:
+    work = build_workload(load_model("llama-2-7b"), H100, 1, "amp-bf16", OptimizerSpec(), ComputeSpec(head="tf32"))
+    head = next(each for each in work.layers if each.layer.name == "head")
+    assert head.provenance == "estimated"
 
 
 @pytest.mark.usefixtures("tables")
