@@ -7,13 +7,13 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-torch test-browser test-lab test-all check reference bench validation lab clean
+.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
 
 test: check
-	$(python) -m pytest -n auto -m "not torch and not browser and not lab"
+	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not lab"
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -21,6 +21,9 @@ check: $(VENV)/.installed-test
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy tools
 	$(VENV)/bin/lint-imports
+
+test-tables: $(VENV)/.installed-tables
+	$(python) -m pytest -m tables tests
 
 test-torch: $(VENV)/.installed-torch
 	$(python) -m pytest -m torch tests
@@ -35,10 +38,10 @@ test-lab: $(VENV)/.installed-torch
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
 FUZZ ?= 3
 fuzz: $(VENV)/.installed-test
-	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not torch and not browser and not lab" \
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not lab" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-torch test-browser test-lab
+test-all: test test-tables test-torch test-browser test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -69,6 +72,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(install) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.installed-tables: $(VENV)/.installed-test
+	$(install) --editable '.[test,kernels]'
 	@touch $@
 
 $(VENV)/.installed-torch: $(VENV)/.installed-test

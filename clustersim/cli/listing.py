@@ -75,6 +75,12 @@ def _profiles() -> Mapping[str, str]:
     return {name: read_profile(path).title for name, path in shipped_profiles().items()}
 
 
+def _kernels() -> Mapping[str, str]:
+    from clustersim.kernels.measured_tables.listing import list_kernels
+
+    return list_kernels()
+
+
 def _links() -> Mapping[str, str]:
     from clustersim.hardware import LINKS
 
@@ -141,6 +147,7 @@ SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "clusters": _clusters,
     "gpus": _gpus,
     "profiles": _profiles,
+    "kernels": _kernels,
     "links": _links,
     "cpus": _cpus,
     "transports": _transports,

@@ -20,6 +20,7 @@ from clustersim.kernels.fused_attention import AttentionKernel, with_kernel
 from clustersim.kernels.host_issue import host_of, with_issue
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.layer_times import Estimate, Library, estimate_layers
+from clustersim.kernels.measured_tables import Kernels, chosen_kernels
 from clustersim.kernels.memory import memory_per_gpu
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.profile import read_profile
@@ -118,6 +119,16 @@ class ComputeSpec(Spec):
         "`unrolled`: im2col and one GEMM per image, as in Caffe and Torch-7 without cuDNN",
     )
 
+    kernels: Kernels = Field(
+        default="auto",
+        description="where the times of single kernels come from that are not measured as part of a layer: `law`, by "
+        "formula from the shapes; `measured`, interpolated in the measured tables of the extra `kernels` (products; "
+        "fused attention and experts forward; in 16 bits and FP8, on the GPUs of `clustersim list kernels`), by the "
+        "law where these have none; `auto`: `measured` where the extra is installed and has the GPU and the precision, "
+        "and layers have no measured times, otherwise `law`. A scenario that must forecast the same anywhere states "
+        "one of the two",
+    )
+
     embedding: EmbeddingKind = Field(
         default="lookup",
         description="how a language model computes embeddings: by a `lookup` in a table, or by the "
@@ -175,6 +186,8 @@ class ComputeSpec(Spec):
             raise InputError("single_gpu scales all layers by one factor, the head too; drop head, or single_gpu")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of queued kernels; drop launch, or profile")
+        if self.kernels == "measured" and self.launch != "queued":
+            raise InputError("measured kernels were timed in a queue; drop launch, or write kernels: law")
         return self
 
 
@@ -206,9 +219,11 @@ def build_workload(
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
     casts = casts_of(compute.casts, num_passes)
     casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
+    needs_law = (given or compute.profile or is_blocking) and compute.kernels == "auto"
+    kernels = chosen_kernels("law" if needs_law else compute.kernels, gpu, number)
     estimate = estimate_layers(
         model, gpu, batch, precision,
-        library=compute.library, layout=layout, casts=casts, casts_back=casts_back,
+        library=compute.library, layout=layout, casts=casts, casts_back=casts_back, kernels=kernels,
     )  # fmt: skip
     layers, issue_factor, assumptions = _layer_times(
         model, gpu, batch, precision, optimizer, compute, given_times if given else None, estimate, curve
@@ -238,6 +253,7 @@ def build_workload(
         casts=casts,
         casts_back=casts_back,
         host=host,
+        kernels=kernels,
     )
 
 
@@ -276,7 +292,7 @@ def _layer_times(
         factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute)
         return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
     if curve:
-        factor, sentence = _curve_factor(gpu, batch, optimizer, curve)
+        factor, sentence = _curve_factor(gpu, batch, optimizer, curve, compute.kernels)
         if curve.model != model.name:
             sentence += f" These are rates of {curve.model}, which has the same matrix products as {model.name}."
         return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
@@ -313,7 +329,7 @@ def _single_gpu_factor(
     factor = rate_factor(
         trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s,
         rate.library or compute.library, rate.batches_per_update, compute.layout or "nchw",
-        casts_of(compute.casts, rate.batches_per_update),
+        casts_of(compute.casts, rate.batches_per_update), compute.kernels,
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is assumed to need the same factor" if others else ""
@@ -325,12 +341,23 @@ def _single_gpu_factor(
     )
 
 
-def _curve_factor(gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve) -> tuple[RateFactor, str]:
+def _curve_factor(
+    gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve, kernels: Kernels
+) -> tuple[RateFactor, str]:
     """Return the factor at this batch: linear in log(batch), constant outside the published range."""
     batches = sorted(curve.samples_per_s)
     model = load_model(curve.model)
     factors = [
-        rate_factor(model, gpu, known, curve.precision, optimizer, curve.samples_per_s[known], layout=curve.layout)
+        rate_factor(
+            model,
+            gpu,
+            known,
+            curve.precision,
+            optimizer,
+            curve.samples_per_s[known],
+            layout=curve.layout,
+            kernels=kernels,
+        )
         for known in batches
     ]
     places = [log(known) for known in batches]
@@ -357,13 +384,17 @@ def rate_factor(
     batches_per_update: int = 1,
     layout: Layout = "nchw",
     casts: Casts = TORCHAO,
+    kernels: Kernels = "law",
 ) -> RateFactor:
     """Return the factor on estimated kernel times with which a GPU trains at a given rate, its host included.
 
     The time of the update is not scaled. The rate is of iterations that include the update, whatever the forecast
     iterations do. If the host alone would take longer than the rate allows, the host is scaled instead.
     """
-    estimate = estimate_layers(model, gpu, batch, precision, library=library, layout=layout, casts=casts)
+    source = chosen_kernels("law" if kernels == "law" else "auto", gpu, PRECISIONS[precision])
+    estimate = estimate_layers(
+        model, gpu, batch, precision, library=library, layout=layout, casts=casts, kernels=source
+    )
     updates = optimizer.model_copy(update={"skipped": False})
     update_s = _optimizer_s(model, gpu, precision, updates)
     if batch / samples_per_s - update_s / batches_per_update <= 0:

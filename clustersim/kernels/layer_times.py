@@ -21,12 +21,12 @@ from clustersim.kernels.kernel_model import (
     GpuRates,
     Phase,
     attention_gemms,
-    gemm_seconds,
     linear_gemms,
     rates_of,
     recurrent_gemms,
 )
 from clustersim.kernels.locally_connected import locally_connected_gemms, transposed_locally_connected_gemms
+from clustersim.kernels.measured_tables import KernelSource, Product, kernel_seconds
 from clustersim.kernels.programs.channels_last import (
     NO_PASS,
     Fused,
@@ -99,8 +99,11 @@ def estimate_layers(
     layout: Layout = "nchw",
     casts: Casts = TORCHAO,
     casts_back: bool = True,
+    kernels: KernelSource = "law",
 ) -> Estimate:
-    """Return every layer's seconds for a batch by the kernel model, all marked `estimated`.
+    """Return every layer's seconds for a batch by the kernel model, marked `estimated`.
+
+    With `kernels` from `measured_tables`, layers whose kernels are all measured are marked `measured`.
 
     GEMMs and convolutions take the time of the fastest algorithm that the `library` has (`kernel_model`,
     `convolution_kernels`). Every other layer takes the time of the bytes it moves at the memory rate of its generation
@@ -120,18 +123,21 @@ def estimate_layers(
     summed = sum_traffic(formats, library) if drops_in_sums(model.layers, library) else None
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
     firsts = list(dict.fromkeys(kinds))
-    gemms: list[Gemm] = []
+    products: list[Product] = []
     owners: list[tuple[int, int]] = []
     for index in firsts:
         layer, reader = model.layers[index], model.layers[index + 1] if index + 1 < len(model.layers) else None
         for phase_index, phase in enumerate(PHASES):
             found = _gemms(layer, batch, phase, constants, formats, library)
-            if formats.base and runs_in_fp8(layer, reader, casts):
+            in_fp8 = bool(formats.base) and runs_in_fp8(layer, reader, casts)
+            if in_fp8:
                 found = [fp8_gemm(gemm, layer, phase, batch, gain, casts) for gemm in found]
-            gemms += found
+            products += [Product(gemm, layer, phase, in_fp8) for gemm in found]
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}
-    for owner, seconds in zip(owners, gemm_seconds(gemms, rates, constants).tolist(), strict=True):
+    timed = kernel_seconds(kernels, products, batch, gpu, formats, _flash(library), rates, constants)
+    measured = timed.measured_layers([index for index, _ in owners])
+    for owner, seconds in zip(owners, timed.seconds.tolist(), strict=True):
         best[owner] = min(seconds, best.get(owner, seconds))
     trained = derated_constants(constants)
     of_kind = {
@@ -142,8 +148,13 @@ def estimate_layers(
         )
         for index in firsts
     }
+    of_kind |= {index: of_kind[index].scaled(1.0, "measured") for index in measured}
     layers = tuple(_of_layer(layer, of_kind[kind]) for layer, kind in zip(model.layers, kinds, strict=True))
-    assumptions = _assumptions(model, gpu, precision, constants) + _of_layout(gpu, layout)
+    assumptions = (
+        *timed.assumptions([index for index, _ in owners], kinds),
+        *_assumptions(model, gpu, precision, constants),
+        *_of_layout(gpu, layout),
+    )
     return Estimate(layers, assumptions)
 
 
@@ -194,11 +205,15 @@ def _gemms(
     if not layer.shape:
         return []
     if is_fused(layer):
-        flash = CUDNN if library == "megatron" else 2
-        return fused_attention_gemms(layer, batch, phase, constants, formats.operand_bytes, flash)
+        return fused_attention_gemms(layer, batch, phase, constants, formats.operand_bytes, _flash(library))
     make, derating = makers.get(layer.op, linear_gemms), gemm_derating(layer, constants)
     found = make(layer.shape, batch, phase, constants, formats.operand_bytes)
     return found if derating == 1 else [replace(gemm, penalty=gemm.penalty / derating) for gemm in found]
+
+
+def _flash(library: Library) -> int:
+    """Return the kernel of fused attention of a layer that does not name one."""
+    return CUDNN if library == "megatron" else 2
 
 
 def _layer_time(

@@ -150,7 +150,8 @@ class Workload:
 
     `layout` is the memory layout of images that its estimates assume, `nchw` or `nhwc`. Where kernels are not `queued`
     but `blocking`, layers include the process's wait for each of their kernels (`blocking_launches`). `casts` are those
-    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels.
+    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels. `kernels` is
+    the source of the times of single kernels in estimates, the law or measured tables.
     """
 
     model: Model
@@ -167,6 +168,7 @@ class Workload:
     casts: Casts = TORCHAO
     casts_back: bool = True
     host: HostIssue = NO_HOST
+    kernels: Literal["law", "measured"] = "law"
 
     def on_host(self, factor: float) -> Workload:
         """Return the same work with a host that takes `factor` times as long to issue it."""

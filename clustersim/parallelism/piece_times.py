@@ -40,7 +40,7 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library) -> tupl
         return estimate_layers(
             model if layers is model.layers else replace(model, layers=layers), whole.gpu, whole.batch, whole.precision,
             library=library, layout=whole.layout, casts=whole.casts,
-            casts_back=whole.casts_back,
+            casts_back=whole.casts_back, kernels=whole.kernels,
         ).layers  # fmt: skip
 
     parts, wholes = estimated(tuple(piece.block for piece in pieces)), estimated(model.layers)

@@ -33,7 +33,7 @@ def kind_of(sweep: Sweep, run: Run) -> Kind | None:
         num_hosts=len({name.rpartition("/")[0] or name for name in run.rank_names}),
         model=model_kind(_value(sweep, run, "model")),
         layout=layout_kind(run.layout),
-        compute=compute_kind(run.provenance),
+        compute=compute_kind(run.provenance, run.kernels),
     )
 
 

@@ -17,6 +17,8 @@ from clustersim.results import Run, Sweep
 _WORDS = ("run", "metric", "source", "what")
 """Table columns of texts, not numbers."""
 
+_FROM_TABLES = "has kernels that were measured on that device, one by one"
+
 _PROVENANCE = {
     "measured": "was measured on that device",
     "published": "follows a published single-device rate",
@@ -77,14 +79,14 @@ def provenance(run: Run, label: str) -> str:
     if not known:
         return ""
     bar = "".join(f'<span class="{origin}" style="width:{100 * share:.3f}%"></span>' for origin, share in known.items())
+    says = _PROVENANCE | ({"measured": _FROM_TABLES} if run.kernels == "measured" else {})
     words = "".join(
-        f'<li><span class="key {origin}"></span>{percent(share)} {_PROVENANCE[origin]}</li>'
-        for origin, share in known.items()
+        f'<li><span class="key {origin}"></span>{percent(share)} {says[origin]}</li>' for origin, share in known.items()
     )
     most = max(known, key=lambda origin: known[origin])
     share = "All" if known[most] > 0.9999 else percent(known[most])
     return card(
-        f"{share} of the compute time {_PROVENANCE[most]}",
+        f"{share} of the compute time {says[most]}",
         f"Provenance of the compute time: {label}.",
         f'<div class="bar">{bar}</div><ul class="keys">{words}</ul>',
     )

@@ -151,7 +151,8 @@ class Run:
     the number of those for the GPUs in use; None where no message leaves a host. `iteration_dollars` is the cost of all
     workers' GPUs for `iteration_s`, and `iteration_joules` their energy at full power; None where a data sheet does not
     say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
-    (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `gpu_memory_bytes` is the memory of a GPU, and
+    (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
+    kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
     `memory_lines` is the memory in use over time by stage.
     """
 
@@ -195,6 +196,7 @@ class Run:
     iteration_joules: float | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
+    kernels: str = "law"
 
     @property
     def stashes_weights(self) -> bool:

@@ -12,6 +12,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import memory_overflow, read_profile
+from clustersim.kernels.measured_tables import chosen_kernels
 from clustersim.kernels.programs.channels_last import refuse_layout
 from clustersim.kernels.programs.huggingface import HUGGINGFACE_2021
 from clustersim.model import LayerTime, Model, load_workload
@@ -227,6 +228,13 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
         yield Mistake(message, "topology", allowed="gpu, in the topology or its host")
     known = [load_gpu(name) for name in names if name is not None]
     wrong = [each for gpu in known for each in _mistakes_of("precision", partial(precision_on, gpu, point.precision))]
+    if not wrong:
+        number, kernels = PRECISIONS[point.precision], point.compute.kernels
+        wrong = [
+            each
+            for gpu in known
+            for each in _mistakes_of("compute.kernels", partial(chosen_kernels, kernels, gpu, number))
+        ]
     yield from wrong
     if not wrong and not list(_unreadable(point)):
         yield from _fit_mistakes(point, known, topology.gpu_hosts[gpus])

@@ -70,6 +70,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         memory_bytes=sum(fullest.values()),
         memory_parts=fullest,
         provenance=setup.reference.provenance(),
+        kernels=setup.reference.kernels,
         published=tuple(
             PublishedFigure(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
             for figure in point.published

@@ -170,7 +170,7 @@ class PhaseSimulator:
             "strategy": dict(strategy),
             "precision": phase.precision,
             # measured times already include the differences between GPUs
-            "compute": {"variability": 0} | ({} if profile is None else {"profile": str(profile)}),
+            "compute": {"variability": 0, "kernels": "law"} | ({} if profile is None else {"profile": str(profile)}),
             "stragglers": [_slowed(phase.straggler, workers)] if phase.straggler else [],
             "memory_check": False,
             "num_iterations": max(_ITERATIONS, len(updates)),

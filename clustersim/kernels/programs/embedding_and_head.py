@@ -58,8 +58,9 @@ def with_head_precision(
     head = _head_index(model)
     only_head = replace(model, layers=(model.layers[head],))
     estimate = estimate_layers(only_head, gpu, batch, precision, library=library)
+    provenance = "published" if layers[head].provenance == "published" else "estimated"
     return tuple(
-        replace(estimate.layers[0], provenance=time.provenance) if index == head else time
+        replace(estimate.layers[0], provenance=provenance) if index == head else time
         for index, time in enumerate(layers)
     )
 
