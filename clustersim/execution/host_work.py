@@ -46,7 +46,7 @@ class HostWork:
         start_s = float(job.env.now)
         if isinstance(op, HostUpdate):
             yield _memory(job, gpu).serve(op.moved_bytes)
-            note("host", start_s, op.key.what, "", op.key.micro_batch)
+            note("host-update", start_s, op.key.what, "", op.key.micro_batch)
             return
         yield from gpu.copy_out(op.num_bytes) if op.to_host else gpu.copy_in(op.num_bytes)
         direction = "to" if op.to_host else "from"

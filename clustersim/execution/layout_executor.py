@@ -247,7 +247,7 @@ class LayoutExecutor:
         if state.host_until_s > start_s:
             yield self._env.timeout(state.host_until_s - start_s)
             state.job.times.host_s[state.place, state.iteration] += state.host_until_s - start_s
-            self._note(state.rank, "unissued", start_s, "", _UNISSUED, 0)
+            self._note(state.rank, "host", start_s, "", _UNISSUED, 0)
 
     def _await_message(self, state: RankIteration) -> None:
         """Let the host wait for its GPU, if its program does so at every message."""

@@ -30,7 +30,7 @@ MIN_BAR_SHARE = 1 / 300
 Row = tuple[str, int, int, float, float, str, str]
 """A span: kind, rank, iteration, start and end in seconds, name and cause."""
 
-COMMUNICATION = ("communication", "copy", "host")
+COMMUNICATION = ("communication", "copy", "host-update")
 """Kinds of spans that overlap with compute and have a lane of their own."""
 
 

@@ -15,7 +15,7 @@ from clustersim.report.words import duration, percent, plot_text, time_unit
 from clustersim.results import Run, Sweep
 
 _ORDER = (
-    *("forward", "recompute", "backward", "weights", "update", "input", "communication", "copy", "host"),
+    *("forward", "recompute", "backward", "weights", "update", "input", "communication", "copy", "host-update", "host"),
     *("exposed", "waiting", "bubble", "offload", "recovery"),
 )
 _COMPUTED = ("forward", "recompute", "backward", "weights")

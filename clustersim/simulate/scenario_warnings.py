@@ -20,6 +20,9 @@ from clustersim.units import format_duration
 
 _COPIED_BY_THE_GPU = ("pytorch", "pytorch-view")
 
+_HOST_BOUND = 0.1
+"""Share of an iteration from which on waiting for the host is told."""
+
 _MUCH_COMMUNICATION = 0.25
 """Share of an iteration from which on exposed communication limits the gain of faster matrix products."""
 
@@ -31,6 +34,7 @@ def scenario_warnings(setup: Setup, run: Run, measured_s: float) -> tuple[str, .
         *setup.point.strategy.warnings(),
         *settings_without_effect(setup.point, setup.reference.model.layers),
         *_easily_misread(setup.point, run),
+        *_host_bound(run),
         *_spells_after_the_end(setup.point, measured_s),
     )
 
@@ -57,6 +61,17 @@ def _warnings_about_the_run(setup: Setup, run: Run) -> Iterator[str]:
         yield (
             f"messages leave a host through {num_used} of its {num_adapters} network adapters; a library that uses all "
             "of them is faster than this forecast, such as NCCL with several rings (transport nccl)"
+        )
+
+
+def _host_bound(run: Run) -> Iterator[str]:
+    """Yield a sentence if GPUs wait for their hosts for a good part of an iteration."""
+    waited_s = run.breakdown_s["host"]
+    if waited_s >= _HOST_BOUND * run.iteration_s:
+        yield (
+            f"host-bound: GPUs wait {waited_s / run.iteration_s:.0%} of each iteration because their hosts have not "
+            "issued the next kernel yet. CUDA graphs, which issue all kernels at once, would save "
+            f"{format_duration(waited_s)} of {format_duration(run.iteration_s)} at most"
         )
 
 

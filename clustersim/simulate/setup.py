@@ -26,6 +26,7 @@ from clustersim.scenario.layout import issue_factor, layout_of, of_a_batch, work
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
+from clustersim.software import software_of
 from clustersim.spec import Spec
 from clustersim.stragglers import constant_factors
 from clustersim.topology import Topology, place
@@ -307,8 +308,19 @@ class Setup:
         sheets += [load_link(kind) for kind in link_kinds if kind in LINKS]
         assumed = [f"{sheet.title}: {key}, {reason}" for sheet in sheets for key, reason in sheet.assumed().items()]
         of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
-        own = [*of_compute, *self._variability_assumptions(), *self._scenario_assumptions()]
+        own = [*of_compute, *self._host_assumptions(), *self._variability_assumptions(), *self._scenario_assumptions()]
         return tuple(dict.fromkeys([*own, *assumed]))
+
+    def _host_assumptions(self) -> list[str]:
+        """Return how the hosts of the GPUs issue kernels, as a sentence."""
+        if self.reference.host == NO_HOST:
+            return []
+        software, factor = software_of(self.point.compute.library), issue_factor(self.point)
+        speed = "" if factor == 1 else f", in {factor:g} times the time of the sheet because of the host's CPU"
+        return [
+            f"A host issues the kernels of each GPU one after the other, as programs of the sheet {software.name} do "
+            f"({software.title}){speed}."
+        ]
 
     def _variability_assumptions(self) -> list[str]:
         """Return how much longer ranks compute because GPUs of one kind differ in speed."""

@@ -205,7 +205,7 @@ def test_the_title_says_how_long_a_gpu_waits_for_its_host():
     assert data.title.startswith("One GPU waits ")
     share_text = f"{share:.0%}".replace("%", f"{THIN}%")
     assert data.title.endswith(f" {share_text} of the iteration, for copies to and from the host and its updates")
-    assert {"copy", "host", "offload"} <= {mark.kind for mark in data.marks}
+    assert {"copy", "host-update", "offload"} <= {mark.kind for mark in data.marks}
 
 
 def test_ranks_that_are_drawn_as_one_lane_still_wait_for_one_another():
