@@ -4,8 +4,8 @@ Operands are in 16 bits before, and are kept in 16 bits for backward. For each G
 kernels (`casts`). Results are written in 16 bits. The last layer stays in 16 bits, as in torchtitan
 (`torchtitan/float8.py`), and so does attention. Experts' GEMMs run in FP8 with TransformerEngine
 ("FP8 Training" of its grouped GEMMs; Megatron-LM, megatron/core/transformer/moe/README.md, commit 022bcb5a), and in
-16 bits with torchao, which converts only linear layers. The share of peak of a GEMM is `FP8_PEAK_RATIO` times its share
-in 16 bits. Left out: weights that are gathered in FP8, and casts that a compiler fuses with the kernel before.
+16 bits with torchao, which converts only linear layers. The share of peak of a GEMM is its chip's `fp8_share` times its
+share in 16 bits (`tensor_products`), `FP8_PEAK_RATIO` where that is not known. Left out: weights that are gathered in FP8, and casts that a compiler fuses with the kernel before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fp8_gemm(gemm: Gemm, layer: Layer, phase: Phase, batch: int, gain: float, ca
     cast, num_casts = casts.elements(batch * layer.input_elements, batch * layer.output_elements, weights, phase)
     return replace(
         gemm,
-        efficiency=gemm.efficiency * gain * FP8_PEAK_RATIO,
+        efficiency=gemm.efficiency * gain * (gemm.fp8_share or FP8_PEAK_RATIO),
         num_bytes=gemm.num_bytes - gemm.count * gemm.inner * (gemm.rows + gemm.columns),
         layout_bytes=gemm.layout_bytes + casts.num_bytes * cast,
         launches=gemm.launches + casts.num_kernels * num_casts,
