@@ -24,13 +24,14 @@ from chip_fit import MATMULS, NUM_FOLDS, Chip, constants, errors, fit, folds, pr
 from element_wise import fit_element_wise
 from hopper_fit import HOPPER, ampere_from, fit_hopper, operator_errors
 from kernel_data import Kernel, deepbench, h100_convolutions, titan_black
-from product_fit import main as write_products
+from product_fit import main as score_products
 from real_operands import CHIP, square_errors, with_real_operands
 from score_networks import score_networks
+from table_fit import errors_of_tables, restore, stored_laws
 from table_fit import main as fit_tables
 from write_fit import ChipConstants, write_fit, write_networks
 
-from clustersim.kernels.kernel_constants import KernelConstants, constants_for, fit_document
+from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.kernels.kernel_model import PHASES
 
 NO_THIN = {"thin_traffic": 0.0}  # only Pascal's cuBLAS 8 took a kernel of its own for few columns
@@ -177,10 +178,10 @@ def fit_all(folder: Path, evaluations: int) -> None:
         for name, each in known.items()
     }
     element_wise = fit_element_wise(folder)
+    laws, tables = stored_laws(), errors_of_tables()
     write_fit(chips, element_wise, scores)
-    fit_document.cache_clear()
-    constants_for.cache_clear()
-    write_products()
+    restore(laws, tables)
+    score_products()
     write_networks(score_networks(folder))
 
 

@@ -22,9 +22,10 @@ import numpy as np
 from chip_fit import summary
 from kernel_tables import FORMATS, GPUS, RELEASE, Products, TableGpu, classes, half_of, read_products
 from ruamel.yaml import YAML
-from write_fit import ERRORS_HEADER, HEADER, KERNELS, rounded, write
+from write_fit import ERRORS_HEADER, HEADER, KERNELS, SOURCE, rounded, write
 
 from clustersim.kernels.kernel_constants import constants_for, fit_document
+from clustersim.kernels.kernel_model import PHASES
 from clustersim.kernels.tensor_products import ProductConstants, product_seconds
 
 CHIPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -182,7 +183,6 @@ def scores(folder: Path, chip: str, law: Law) -> Iterator[Score]:
                 yield Score(gpu, name, False, part, {each: error[chosen] for each, chosen in by_class.items()})
 
 
-PHASE_OF = {"TN": "forward", "NN": "backward_data", "NT": "backward_weights"}
 _FLOP_PER_S = {"a100_pcie": 312e12, "b200_bf16_ceperm": 2250e12}
 _LAYOUT_GPUS = {
     "a100_pcie": ("ga100-tensor", TableGpu(312e12, 1.935e12, 108, 40e6, {})),
@@ -196,8 +196,22 @@ def layout_ratios(folder: Path, laws: Mapping[str, Law]) -> dict[str, dict[str, 
     A gradient of weights is added to sums: in fp32 an output is 8 bytes, in 16 bits 4.
     """
     found: dict[str, dict[str, tuple[float, int]]] = {}
+    for chip, ratios in _ratios(folder, laws).items():
+        plain = float(np.median(ratios["TN bf16"]))
+        found[chip] = {key: (float(np.median(each)) / plain, len(each)) for key, each in ratios.items()}
+    return found
+
+
+def plain_ratio(folder: Path, laws: Mapping[str, Law]) -> dict[str, float]:
+    """Return the median of measured over model of TN, by chip: what the wall clock and the program add."""
+    return {chip: float(np.median(ratios["TN bf16"])) for chip, ratios in _ratios(folder, laws).items()}
+
+
+def _ratios(folder: Path, laws: Mapping[str, Law]) -> dict[str, dict[str, list[float]]]:
+    """Return measured over model of every product, by chip and layout."""
+    found: dict[str, dict[str, list[float]]] = {}
     for name, (chip, gpu) in _LAYOUT_GPUS.items():
-        ratios: dict[str, list[float]] = {}
+        ratios = found.setdefault(chip, {})
         for layout, bits, m, n, k, share in _layout_rows(folder / f"{name}.csv"):
             law, flop = laws[chip], 2.0 * m * n * k
             added = {"fp32": 8.0, "bf16": 4.0}[bits] if layout == "NT" else 2.0
@@ -207,8 +221,6 @@ def layout_ratios(folder: Path, laws: Mapping[str, Law]) -> dict[str, dict[str, 
             model_s = product_seconds(*shape, rate, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants)
             measured_s = flop / (share * _FLOP_PER_S[name])
             ratios.setdefault(f"{layout} {bits}", []).append(measured_s / (float(model_s[0]) + law.constants.kernel_s))
-        plain = float(np.median(ratios["TN bf16"]))
-        found[chip] = {key: (float(np.median(each)) / plain, len(each)) for key, each in ratios.items()}
     return found
 
 
@@ -224,13 +236,31 @@ def _layout_rows(path: Path) -> Iterator[tuple[str, str, float, float, float, fl
                     yield found[4], found[5], m, n, k, float(value)
 
 
+def _stored(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = YAML(typ="safe", pure=True).load((KERNELS / name).read_text(encoding="utf-8"))
+    return document
+
+
+def restore(laws: Mapping[str, Law], tables: Mapping[str, Any]) -> None:
+    """Write laws and their errors back into both files, after all else was fitted anew."""
+    document, stored = _stored("kernel_fit.yaml"), _stored("kernel_errors.yaml")
+    put_products(document, laws)
+    write("kernel_fit.yaml", HEADER, document)
+    write("kernel_errors.yaml", ERRORS_HEADER, {**stored, "tables": tables})
+    fit_document.cache_clear()
+    constants_for.cache_clear()
+
+
+def errors_of_tables() -> dict[str, Any]:
+    """Return the errors that `kernel_errors.yaml` has of the tables."""
+    errors: dict[str, Any] = _stored("kernel_errors.yaml")["tables"]
+    return errors
+
+
 def main(tables: Path, layouts: Path | None) -> None:
     """Fit, score, write both files, and print the residuals as Markdown."""
-    yaml = YAML(typ="safe", pure=True)
-    document: dict[str, Any] = yaml.load((KERNELS / "kernel_fit.yaml").read_text(encoding="utf-8"))
-    stored: dict[str, Any] = yaml.load((KERNELS / "kernel_errors.yaml").read_text(encoding="utf-8"))
+    document, stored = _stored("kernel_fit.yaml"), _stored("kernel_errors.yaml")
     laws = {chip: fitted_law(tables, gpu) for chip, (gpu, _) in CHIPS.items()}
-    document["origin"]["tables"] = ORIGIN
     lines = ["| GPU | library | part | all | small | under 10 us | large |", "|---|---|---|---|---|---|---|"]
     stored["tables"] = {"fitted": {}, "scored": {}}
     for chip, (gpu, _) in CHIPS.items():
@@ -247,25 +277,53 @@ def main(tables: Path, layouts: Path | None) -> None:
         for chip, ratios in layout_ratios(layouts, laws).items():
             said = [f"{key} {ratio:.3f} ({count})" for key, (ratio, count) in ratios.items()]
             print(f"{chip}, measured over model relative to TN: {', '.join(said)}")
-    for chip, law in laws.items():
-        entry = document["chips"][chip]
-        numbers = {name: value for name, value in asdict(law.constants).items() if value is not None}
-        entry["products"] = rounded(numbers)
-        for phase in PHASE_OF.values():
-            entry["efficiency"][f"matmul_{phase}"] = rounded({"": law.share * LAYOUT_RATE[phase]})[""]
+    put_products(document, laws)
     write("kernel_fit.yaml", HEADER, document)
     write("kernel_errors.yaml", ERRORS_HEADER, stored)
     fit_document.cache_clear()
     constants_for.cache_clear()
 
 
+def stored_laws() -> dict[str, Law]:
+    """Return the laws that `kernel_fit.yaml` has."""
+    chips = fit_document()["chips"]
+    return {
+        chip: Law(chips[chip]["efficiency"]["matmul_forward"], ProductConstants(**chips[chip]["products"]))
+        for chip in CHIPS
+    }
+
+
+def put_products(document: dict[str, Any], laws: Mapping[str, Law]) -> None:
+    """Put the law of each chip into a fit's document; a chip without convolutions of its own has another chip's.
+
+    All three phases have one share, since their layouts were found to take as long.
+    """
+    document["origin"]["tables"] = ORIGIN
+    chips = document["chips"]
+    for chip, law in laws.items():
+        other = chips[BORROWED.get(chip, chip)]
+        numbers = {name: value for name, value in asdict(law.constants).items() if value is not None}
+        share = rounded({"share": law.share})["share"]
+        gpu, _ = CHIPS[chip]
+        libraries = " and ".join(f"{library} {version}" for library, version in LIBRARIES[gpu][:FITTED_LIBRARIES])
+        products = f"plain products: {gpu} in {RELEASE}, half of the shapes of {libraries}"
+        source = SOURCE[chip] if chip in SOURCE else f"convolutions assumed: {BORROWED[chip]}'s"
+        chips[chip] = {
+            **other,
+            "source": f"{products}; {source}",
+            "efficiency": {**other["efficiency"], **{f"matmul_{phase}": share for phase in PHASES}},
+            "products": rounded(numbers),
+        }
+
+
+BORROWED = {"gb100-tensor": "gh100-tensor", "ad102-tensor": "ga100-tensor", "gb202-tensor": "ga100-tensor"}
+"""Whose convolutions a chip has, where its own were not timed."""
+
 ORIGIN = (
     f"{RELEASE}, systems/data: products of a100_sxm (SGLang 0.5.10, vLLM 0.14.0, TensorRT-LLM 1.0.0), h100_sxm, "
     "h200_sxm, b200_sxm, gb200, b300_sxm, l40s and rtx_pro_6000_server (SGLang 0.5.14, vLLM 0.24.0, TensorRT-LLM "
     "1.3.0rc20); ratios of layouts: MooreThreads/SimuMax, commit 4dcaae51, A100 PCIe and B200, Apache-2.0"
 )
-LAYOUT_RATE = {"forward": 1.0, "backward_data": 1.0, "backward_weights": 1.0}
-"""Rate of a phase's layout over that of TN, beside what its bytes cost."""
 
 
 def _narrow(tables: Path, gpu: str, law: Law) -> tuple[dict[str, float], list[str]]:

@@ -4,8 +4,9 @@ Operands are in 16 bits before, and are kept in 16 bits for backward. For each G
 kernels (`casts`). Results are written in 16 bits. The last layer stays in 16 bits, as in torchtitan
 (`torchtitan/float8.py`), and so does attention. Experts' GEMMs run in FP8 with TransformerEngine
 ("FP8 Training" of its grouped GEMMs; Megatron-LM, megatron/core/transformer/moe/README.md, commit 022bcb5a), and in
-16 bits with torchao, which converts only linear layers. The share of peak of a GEMM is its chip's `fp8_share` times its
-share in 16 bits (`tensor_products`), `FP8_PEAK_RATIO` where that is not known. Left out: weights that are gathered in FP8, and casts that a compiler fuses with the kernel before.
+16 bits with torchao, which converts only linear layers. The share of peak of a GEMM is its chip's `fp8_share` times
+its share in 16 bits (`tensor_products`), `FP8_PEAK_RATIO` where that is not known. Left out: weights that are gathered
+in FP8, and casts that a compiler fuses with the kernel before.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ shapes and, where it can, of some splits of the inner dimension (split-K), and o
 algorithm (Lavin and Gray, 2016) and Fourier transforms (Mathieu et al., 2014) where a convolution allows them. Small
 batches lose efficiency because they fill the last wave of tiles badly, hide less latency and have the same prologues
 and launches. Dense products on the tensor cores of Ampere and later have a law of their own (`tensor_products`), in
-which nothing is a launch. Scaling by waves of tiles is as in Habitat (Yu et al., USENIX ATC 2021); the roofline of a layer's FLOP
-and bytes is as in Paleo (Qi et al., ICLR 2017). Left out: caches, varying clocks, and workspace limits that exclude an
-algorithm.
+which nothing is a launch. Scaling by waves of tiles is as in Habitat (Yu et al., USENIX ATC 2021); the roofline of a
+layer's FLOP and bytes is as in Paleo (Qi et al., ICLR 2017). Left out: caches, varying clocks, and workspace limits
+that exclude an algorithm.
 """
 
 from __future__ import annotations
@@ -232,8 +232,8 @@ def plain_gemm(
     address translation makes it `far_operand` times slower, `far_column` times where there is only one column of tiles
     to use it, and less where the inner dimension is a power of two. A number of rows that vector loads do not divide
     makes it `ragged_rows` times slower. Where the library has a kernel for few columns (`thin_traffic`), it always
-    takes that one, faster or not. Its time depends only on how often the matrix crosses memory. On a chip whose products
-    have a law of their own, no operand is far and none of these kernels is known.
+    takes that one, faster or not. Its time depends only on how often the matrix crosses memory. On a chip whose
+    products have a law of their own, no operand is far and none of these kernels is known.
     """
     costs, product = constants.shape, constants.products
     gemm = Gemm(

@@ -1,8 +1,8 @@
 """Time of one dense product on the tensor cores of Ampere and later, from its shape.
 
-A product of `rows x inner` by `inner x columns` is cut into tiles of r x c outputs, and its inner dimension into `split`
-parts. The tiles go to the multiprocessors in w waves, of which a share of `whole_waves` is rounded up. With k terms in
-a part,
+A product of `rows x inner` by `inner x columns` is cut into tiles of r x c outputs, and its inner dimension into
+`split` parts. The tiles go to the multiprocessors in w waves, of which a share of `whole_waves` is rounded up. With k
+terms in a part,
 
     multiply = w x 2 r c k / (share x peak of a multiprocessor x supply)
     latency  = w / resident x k x step_s
@@ -12,8 +12,8 @@ a part,
 `supply` is s / (s + tile_half) for a tile's side s = r c / (r + c), relative to the largest tile: smaller tiles read
 more operands per FLOP. `step_s` is the time of a term where one tile has nothing to overlap with. A product that reads
 and writes B bytes has B / (1 + (near_bytes / B)^4) far bytes; the others are in the second-level cache. The exponent p
-(`overlap`) lies between a sum (1) and a maximum. The library is assumed to choose the fastest tile and split. `kernel_s`
-is what a kernel takes on the GPU beyond its work; the time in which a host issues it is not included.
+(`overlap`) lies between a sum (1) and a maximum. The library is assumed to choose the fastest tile and split.
+`kernel_s` is what a kernel takes on the GPU beyond its work; the time in which a host issues it is not included.
 
 The constants are fitted to tables of products in CUDA graphs (`tools/table_fit.py`), all of the layout TN; the others
 take as long (`docs/physics/products-in-training.md`). Waves of tiles are as in Habitat (Yu et al., USENIX ATC 2021);
