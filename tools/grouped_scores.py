@@ -19,7 +19,7 @@ import numpy as np
 from kernel_tables import GPUS, TableGpu, read_columns
 from table_fit import _LAYOUT_GPUS, CHIPS, Law, stored_laws
 
-from clustersim.kernels.tensor_products import product_seconds
+from clustersim.kernels.tensor_products import Shapes, product_seconds
 
 TABLES = {
     "a100_sxm": ("sglang", "0.5.10", ("sglang_fused_moe_triton",)),
@@ -38,8 +38,8 @@ def grouped_s(
     """Return the seconds of one kernel of `count` products of m columns and n rows each, [num_kernels]."""
     num_bytes = count * (2.0 * k * (m + n) + result_bytes * m * n)
     rate = np.full_like(num_bytes, law.share * gpu.flop_per_s / gpu.num_multiprocessors)
-    shape = (n, m, k, count, num_bytes, rate)
-    body = product_seconds(*shape, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants)
+    shapes = Shapes(n, m, k, count, num_bytes, rate)
+    body = product_seconds(shapes, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants)
     result: np.ndarray = body + law.constants.kernel_s
     return result
 

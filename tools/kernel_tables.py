@@ -73,7 +73,8 @@ def read_products(folder: Path, gpu: str, library: str, version: str, dtype: str
     order = np.lexsort((milliseconds, place.ravel()))
     starts = np.searchsorted(place.ravel()[order], np.arange(len(unique) + 1))
     median = milliseconds[order][(starts[:-1] + starts[1:] - 1) // 2]
-    return Products(*(unique[:, side].astype(float) for side in range(3)), median * 1e-3)
+    m, n, k = unique.astype(float).T
+    return Products(m, n, k, median * 1e-3)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:

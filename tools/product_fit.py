@@ -65,7 +65,7 @@ def main() -> None:
     """Score, and write the errors."""
     yaml = YAML(typ="safe", pure=True)
     scores: dict[str, Any] = yaml.load((KERNELS / "kernel_errors.yaml").read_text(encoding="utf-8"))
-    rates = {"origin": ORIGIN}
+    rates: dict[str, Any] = {"origin": ORIGIN}
     for gpu, architecture in (("h100", "hopper"), ("a100", "ampere")):
         timed = product_rates(gpu)
         error = errors(timed, constants_for(architecture, "tensor"))

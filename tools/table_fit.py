@@ -26,7 +26,7 @@ from write_fit import ERRORS_HEADER, HEADER, KERNELS, SOURCE, rounded, write
 
 from clustersim.kernels.kernel_constants import constants_for, fit_document
 from clustersim.kernels.kernel_model import PHASES
-from clustersim.kernels.tensor_products import ProductConstants, product_seconds
+from clustersim.kernels.tensor_products import ProductConstants, Shapes, product_seconds
 
 CHIPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ga100-tensor": ("a100_sxm", ()),
@@ -78,8 +78,8 @@ def seconds_of(law: Law, products: Products, gpu: TableGpu, dtype: str = "bfloat
     for first in range(0, len(products.m), CHUNK):
         m, n, k, _ = products.where(np.arange(first, min(first + CHUNK, len(products.m))))
         num_bytes = size * k * (m + n) + 2.0 * m * n
-        shape = (n, m, k, np.ones_like(m), num_bytes, np.full_like(m, rate))
-        parts.append(product_seconds(*shape, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants))
+        shapes = Shapes(n, m, k, np.ones_like(m), num_bytes, np.full_like(m, rate))
+        parts.append(product_seconds(shapes, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants))
     result: np.ndarray = np.concatenate(parts) + law.constants.kernel_s
     return result
 
@@ -107,7 +107,13 @@ def fit_law(products: Products, gpu: TableGpu) -> Law:
         return errors(made(values), products, gpu)
 
     solution = least_squares(
-        residuals, start, bounds=(lower, upper), loss="soft_l1", f_scale=LINEAR_FROM, diff_step=1e-3, max_nfev=80
+        residuals,
+        start,
+        bounds=(lower, upper),
+        loss="soft_l1",
+        f_scale=LINEAR_FROM,
+        diff_step=np.array(1e-3),
+        max_nfev=80,
     )
     law = made(solution.x)
     numbers = {name: value for name, value in asdict(law.constants).items() if value is not None}
@@ -132,7 +138,10 @@ def fit_cast(law: Law, products: Products, gpu: TableGpu, dtype: str) -> tuple[f
         result: np.ndarray = np.log((seconds_of(narrow, part, gpu, dtype) + cast_s) / part.seconds)
         return result
 
-    solution = least_squares(lambda values: error(values, seen), start, loss="soft_l1", f_scale=LINEAR_FROM)
+    def residuals(values: np.ndarray) -> np.ndarray:
+        return error(values, seen)
+
+    solution = least_squares(residuals, start, loss="soft_l1", f_scale=LINEAR_FROM)
     return float(np.exp(solution.x[0])), error(solution.x, products.where(half == 1))
 
 
@@ -216,9 +225,9 @@ def _ratios(folder: Path, laws: Mapping[str, Law]) -> dict[str, dict[str, list[f
             law, flop = laws[chip], 2.0 * m * n * k
             added = {"fp32": 8.0, "bf16": 4.0}[bits] if layout == "NT" else 2.0
             num_bytes = 2.0 * k * (m + n) + added * m * n
-            shape = [np.array([each]) for each in (n, m, k, 1.0, num_bytes)]
-            rate = np.array([law.share * gpu.flop_per_s / gpu.num_multiprocessors])
-            model_s = product_seconds(*shape, rate, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants)
+            rate = law.share * gpu.flop_per_s / gpu.num_multiprocessors
+            shapes = Shapes(*(np.array([each]) for each in (n, m, k, 1.0, num_bytes, rate)))
+            model_s = product_seconds(shapes, gpu.memory_bytes_per_s, gpu.num_multiprocessors, law.constants)
             measured_s = flop / (share * _FLOP_PER_S[name])
             ratios.setdefault(f"{layout} {bits}", []).append(measured_s / (float(model_s[0]) + law.constants.kernel_s))
     return found
@@ -329,7 +338,8 @@ ORIGIN = (
 def _narrow(tables: Path, gpu: str, law: Law) -> tuple[dict[str, float], list[str]]:
     """Return the shares of 8 and 4 bits over that of 16, and their lines of the table."""
     library, version = LIBRARIES[gpu][CAST_LIBRARY]
-    found, lines = {}, []
+    found: dict[str, float] = {}
+    lines = []
     for dtype in GPUS[gpu].gains:
         products = read_products(tables, gpu, library, version, dtype)
         ratio, error = fit_cast(law, products, GPUS[gpu], dtype)

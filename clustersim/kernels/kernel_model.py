@@ -27,7 +27,7 @@ import numpy as np
 
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.kernel_constants import KernelConstants, ShapeConstants
-from clustersim.kernels.tensor_products import ProductConstants, product_seconds
+from clustersim.kernels.tensor_products import ProductConstants, Shapes, product_seconds
 
 Phase = Literal["forward", "backward_data", "backward_weights"]
 PHASES: tuple[Phase, ...] = ("forward", "backward_data", "backward_weights")
@@ -130,7 +130,7 @@ def _product_seconds(
     gemms: Sequence[Gemm], rates: GpuRates, constants: KernelConstants, products: ProductConstants
 ) -> np.ndarray:
     """Return the seconds of dense products on tensor cores, [num_gemms]."""
-    columns = np.array(
+    rows, columns, inner, count, num_bytes, efficiency, layout_bytes, penalty, launches, fixed_s, repeats = np.array(
         [
             (
                 each.rows, each.columns, each.inner, each.count, each.num_bytes, each.efficiency, each.layout_bytes,
@@ -139,9 +139,8 @@ def _product_seconds(
             for each in gemms
         ]
     ).T  # fmt: skip
-    *shape, efficiency, layout_bytes, penalty, launches, fixed_s, repeats = columns
-    flop_per_s = efficiency * rates.flop_per_s / rates.num_multiprocessors
-    body = product_seconds(*shape, flop_per_s, rates.memory_bytes_per_s, rates.num_multiprocessors, products)
+    shapes = Shapes(rows, columns, inner, count, num_bytes, efficiency * rates.flop_per_s / rates.num_multiprocessors)
+    body = product_seconds(shapes, rates.memory_bytes_per_s, rates.num_multiprocessors, products)
     layout_s = layout_bytes / (constants.shape.memory_efficiency * rates.memory_bytes_per_s)
     result: np.ndarray = (body * penalty + layout_s + launches * rates.launch_s + fixed_s) * repeats
     return result

@@ -24,6 +24,7 @@ and operands that are read again because a wave of tiles does not fit into the c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,25 +69,27 @@ class ProductConstants:
     nvfp4_share: float | None = None
 
 
-def product_seconds(
-    rows: np.ndarray,
-    columns: np.ndarray,
-    inner: np.ndarray,
-    count: np.ndarray,
-    num_bytes: np.ndarray,
-    multiprocessor_flop_per_s: np.ndarray,
-    memory_bytes_per_s: float,
-    num_multiprocessors: int,
-    constants: ProductConstants,
-) -> np.ndarray:
-    """Return the seconds of products without their `kernel_s`, [num_products]; all arrays are [num_products].
+class Shapes(NamedTuple):
+    """Products to be timed, arrays of [num_products].
 
-    `count` products of one shape are one kernel. `multiprocessor_flop_per_s` is the share of the peak that large
-    products reach on one multiprocessor.
+    `copies` products of one shape are one kernel, which moves `num_bytes`. `flop_per_s` is the share of the peak that
+    large products reach on one multiprocessor.
     """
-    sizes = np.array([rows, columns, inner, count, num_bytes, multiprocessor_flop_per_s], dtype=float)[:, :, None]
-    rows, columns, inner, count, num_bytes, flop_per_s = sizes
-    tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * (_SPLIT * count)
+
+    rows: np.ndarray
+    columns: np.ndarray
+    inner: np.ndarray
+    copies: np.ndarray
+    num_bytes: np.ndarray
+    flop_per_s: np.ndarray
+
+
+def product_seconds(
+    shapes: Shapes, memory_bytes_per_s: float, num_multiprocessors: int, constants: ProductConstants
+) -> np.ndarray:
+    """Return the seconds of products without their `kernel_s`, [num_products]."""
+    rows, columns, inner, copies, num_bytes, flop_per_s = (np.asarray(each, dtype=float)[:, None] for each in shapes)
+    tiles = np.ceil(rows / _TILE_ROWS) * np.ceil(columns / _TILE_COLUMNS) * (_SPLIT * copies)
     waves = tiles / num_multiprocessors
     whole = constants.whole_waves
     waves = np.where(waves > 1, whole * np.ceil(waves) + (1 - whole) * waves, 1.0)
@@ -98,7 +101,7 @@ def product_seconds(
     multiply_s = waves * 2 * outputs * terms / (flop_per_s * supply)
     resident = np.maximum(1.0, np.floor(_RESIDENT_OUTPUTS / outputs))
     latency_s = np.maximum(1.0, waves / resident) * terms * constants.step_s
-    memory_s = _memory_s(rows * columns * count, num_bytes, memory_bytes_per_s, constants)
+    memory_s = _memory_s(rows * columns * copies, num_bytes, memory_bytes_per_s, constants)
     longest = np.maximum(multiply_s, np.maximum(latency_s, memory_s))
     power = constants.overlap
     body = sum((part / longest) ** power for part in (multiply_s, latency_s, memory_s)) ** (1 / power) * longest
