@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.kernels.kernel_model import Gemm, Phase
 from clustersim.model.casts import TORCHAO, Casts
 from clustersim.model.layer import Layer
@@ -21,6 +22,16 @@ FP8_PEAK_RATIO = 0.904
 """Share of the FP8 peak over share of the 16-bit peak: 70.9 by 80.3 % on an H100, 77.6 by 83.8 % on a GH200, each at
 its best shape (stas00/ml-engineering, compute/accelerator/README.md, commit b9e29720, 2025); their geometric mean.
 """
+
+
+def fp8_share(constants: KernelConstants) -> float:
+    """Return the share of the FP8 peak over that of the 16-bit peak that GEMMs reach on a chip.
+
+    >>> from clustersim.kernels.kernel_constants import constants_for
+    >>> round(fp8_share(constants_for("hopper", "tensor")), 2), fp8_share(constants_for("volta", "tensor"))
+    (0.93, 0.904)
+    """
+    return (constants.products and constants.products.fp8_share) or FP8_PEAK_RATIO
 
 
 def runs_in_fp8(layer: Layer, reader: Layer | None, casts: Casts = TORCHAO) -> bool:
