@@ -210,8 +210,8 @@ TABLE = [
     ("a100", 2, 4, 32, 128, 4096, 3.396),
     ("a100", 2, 1, 8, 128, 8192, 0.906),
 ]
-"""Kernel, samples, heads, features of a head, tokens and milliseconds of forward behind a mask: aiconfigurator-core 0.12,
-context_attention of vLLM 0.24.0 (A100: 0.14.0), with the write to a cache."""
+"""Kernel, samples, heads, features of a head, tokens and milliseconds of forward behind a mask, with the write to a
+cache: aiconfigurator-core 0.12.0, context_attention of vLLM 0.24.0 (A100: 0.14.0)."""
 
 
 @pytest.mark.parametrize(("gpu", "flash", "batch", "heads", "width", "tokens", "milliseconds"), TABLE)
