@@ -1,7 +1,9 @@
 """Fits the kernel model's constants to published kernel timings and writes them to `clustersim/kernels`.
 
     python tools/fit_kernels.py FOLDER
+    python tools/fit_kernels.py --tables aiconfigurator_core/systems/data --layouts simumax
 
+The second command refits only dense products on tensor cores from Ampere on (`table_fit.py`), and prints their errors.
 FOLDER has the CSV files that `kernel_data.py` names. Each chip is fitted by itself. Every fourth kernel shape (with all
 its batches and phases) is left out of the fit; three more fits leave out the other quarters, so that every kernel
 is scored once by constants that have not seen its shape. Nothing about a whole network or a cluster is fitted.
@@ -22,12 +24,14 @@ from chip_fit import MATMULS, NUM_FOLDS, Chip, constants, errors, fit, folds, pr
 from element_wise import fit_element_wise
 from hopper_fit import HOPPER, ampere_from, fit_hopper, operator_errors
 from kernel_data import Kernel, deepbench, h100_convolutions, titan_black
-from product_fit import main as write_products
+from product_fit import main as score_products
 from real_operands import CHIP, square_errors, with_real_operands
 from score_networks import score_networks
+from table_fit import errors_of_tables, restore, stored_laws
+from table_fit import main as fit_tables
 from write_fit import ChipConstants, write_fit, write_networks
 
-from clustersim.kernels.kernel_constants import KernelConstants, constants_for, fit_document
+from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.kernels.kernel_model import PHASES
 
 NO_THIN = {"thin_traffic": 0.0}  # only Pascal's cuBLAS 8 took a kernel of its own for few columns
@@ -131,18 +135,30 @@ def never_seen(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--tables", type=Path, help="refit products to aiconfigurator's systems/data")
+    parser.add_argument("--layouts", type=Path, help="folder with SimuMax's shares of products by layout")
     parser.add_argument("--evaluations", type=int, default=15, help="steps of each fit")
     arguments = parser.parse_args()
-    kernels = deepbench(arguments.folder)
+    if arguments.tables:
+        fit_tables(arguments.tables, arguments.layouts)
+    if arguments.folder:
+        fit_all(arguments.folder, arguments.evaluations)
+    if not (arguments.tables or arguments.folder):
+        parser.error("give FOLDER, --tables, or both")
+
+
+def fit_all(folder: Path, evaluations: int) -> None:
+    """Fit every chip whose kernels FOLDER has, and write the constants and their errors."""
+    kernels = deepbench(folder)
     keys = sorted({kernel.key for kernel in kernels}, key=str)
-    fits = {chip.name: fit_chip(chip, chip.kernels(kernels), keys, arguments.evaluations) for chip in CHIPS}
+    fits = {chip.name: fit_chip(chip, chip.kernels(kernels), keys, evaluations) for chip in CHIPS}
     known = {chip.name: constants(chip, fits[chip.name].vector) for chip in CHIPS}
-    kepler, kepler_errors = fit_kepler(titan_black(arguments.folder), known["gm200"])
-    trained, other = (h100_convolutions(arguments.folder, network) for network in ("resnet50", "vgg13"))
+    kepler, kepler_errors = fit_kepler(titan_black(folder), known["gm200"])
+    trained, other = (h100_convolutions(folder, network) for network in ("resnet50", "vgg13"))
     hopper = fit_hopper(trained, fits["gv100-tensor"].vector)
     known |= {"gk110": replace(kepler, winograd={}), "gk210": kepler, HOPPER.name: constants(HOPPER, hopper)}
-    ampere, ampere_errors = fit_ampere(arguments.folder, ampere_from(hopper), fits["gv100-tensor"].vector)
+    ampere, ampere_errors = fit_ampere(folder, ampere_from(hopper), fits["gv100-tensor"].vector)
     known[AMPERE.name] = constants(AMPERE, ampere)
     known[CHIP] = with_real_operands(known[CHIP])
     scores = {
@@ -155,18 +171,18 @@ def main() -> None:
         },
         "left_out": {name: row for each in fits.values() for name, row in each.left_out.items()}
         | {"h100 tf32, vgg13": summary(operator_errors(hopper, other))},
-        "never_seen": never_seen(kernels, {name: each.vector for name, each in fits.items()}, arguments.evaluations),
+        "never_seen": never_seen(kernels, {name: each.vector for name, each in fits.items()}, evaluations),
     }
     chips = {
         name: ChipConstants(asdict(each.shape), dict(each.efficiency), dict(each.winograd))
         for name, each in known.items()
     }
-    element_wise = fit_element_wise(arguments.folder)
+    element_wise = fit_element_wise(folder)
+    laws, tables = stored_laws(), errors_of_tables()
     write_fit(chips, element_wise, scores)
-    fit_document.cache_clear()
-    constants_for.cache_clear()
-    write_products()
-    write_networks(score_networks(arguments.folder))
+    restore(laws, tables)
+    score_products()
+    write_networks(score_networks(folder))
 
 
 if __name__ == "__main__":

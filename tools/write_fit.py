@@ -52,9 +52,8 @@ SOURCE = {  # of each chip's constants
     "gv100-tensor": "DeepBench: V100, FP16 with tensor cores, cuDNN 7.6; shares of products as of random numbers in "
     "PyTorch, where DeepBench multiplies zeros",
     "ga100-tensor": "code-snippet: convolutions on an A100, FP16, cuDNN 8.0.5, and ResNet-50 with channels first and "
-    "last (NVIDIA/apex, issue 1445); plain products are Volta's until `product_fit` has its own",
-    "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32; plain products are Volta's until "
-    "`product_fit` has its own",
+    "last (NVIDIA/apex, issue 1445)",
+    "gh100-tensor": "TrioSim: ResNet-50's convolutions in PyTorch on an H100, TF32",
 }
 # architecture: generation of the element-wise kernels; units: chip, source where it is not the chip's own
 ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
@@ -90,8 +89,15 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
     "blackwell": (
         "torch",
         {
-            "ordinary": ("gv100", "assumed: no kernel of Blackwell was found; Volta is the nearest architecture"),
-            "tensor": ("gh100-tensor", "assumed: no kernel of Blackwell was found; Hopper is the nearest architecture"),
+            "ordinary": ("gv100", "assumed: no FP32 kernel of Blackwell was found; Volta is the nearest architecture"),
+            "tensor": ("gb100-tensor", ""),
+        },
+    ),
+    "ada": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: no FP32 kernel of Ada was found; Volta is the nearest architecture"),
+            "tensor": ("ad102-tensor", ""),
         },
     ),
     "other": (
@@ -105,6 +111,7 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 GPUS = {
     **{name: {"ordinary": {"chip": "gp100"}} for name in ("p100", "p100-pcie")},
     "k80": {"ordinary": {"chip": "gk210"}},
+    **{name: {"tensor": {"chip": "gb202-tensor"}} for name in ("rtx-5090", "rtx-pro-6000")},
 }
 ORDINARY_PROLOGUE = {"ga100-tensor": "gv100-tensor"}  # whose few channels were timed, where a chip's own were not
 COUNTED = {  # operations without a timing of their own: the passes over memory that they must make

@@ -1,4 +1,4 @@
-"""Rates of fused attention kernels on Hopper and Ampere, by head width and sequence length.
+"""Rates of fused attention kernels on Ampere and later, by head width and sequence length.
 
     utilisation = limit / (1 + half / tokens)
 
@@ -18,6 +18,14 @@ Ampere's rates are fitted in the same way to Dao's charts of both passes togethe
 figure 4: A100 SXM of 80 GB, the same sizes), of FlashAttention 1 and 2: off by 1 % in the median of 45 bars, by 7 % at
 most. Labels of heads of 64 with a mask were read from the text of a redrawn figure (all bars are as in a transcript,
 except two, which differ by 1 and by 2 %), the others from a transcript. Assumed: each pass has the rate of both.
+
+Blackwell's and Ada's rates are fitted to tables of forward passes behind a mask in CUDA graphs
+(aiconfigurator-core 0.12.0, PyPI, NVIDIA, context_attention; `tools/attention_fit.py`): B200 (TensorRT-LLM's kernel in
+SGLang 0.5.14 and vLLM 0.24.0), L40S and RTX PRO 6000 (FlashAttention-2 in vLLM 0.24.0). The rows include the write of
+keys and values to a cache, whose cost is fitted too and dropped. Assumed: without a mask the limit is the same and
+`half` smaller as on Hopper (FlashAttention-3) and Ampere. Backward has `BACKWARD` of the forward limit.
+
+The charts have 2,048 blocks of queries. Fewer blocks fill a GPU badly at the end of a kernel (`Tail`).
 """
 
 from __future__ import annotations
@@ -29,6 +37,12 @@ from clustersim.model.layer import Layer
 
 WIDTHS = (64, 128)
 """Head widths, in features, that the charts have."""
+
+QUERIES = 128
+"""Queries of one head that a multiprocessor processes together, one block."""
+
+REFERENCE_BLOCKS = 2048
+"""Blocks of queries in the charts: 16 heads of 128 features and 16,384 tokens."""
 
 H100_FLOP_PER_S = 989.4e12
 """The peak that the charts' speeds are divided by: H100 SXM, dense, 16 bits."""
@@ -99,6 +113,69 @@ HOPPER: Mapping[int, RatesByWidth] = {
     },
 }
 """By kernel (`flash` of a layer), on an H100."""
+
+
+B200_FLOP_PER_S, L40S_FLOP_PER_S, RTX_PRO_6000_FLOP_PER_S = 2250e12, 362.05e12, 503.8e12
+"""Dense peaks in 16 bits that the tables' rates are divided by."""
+
+BACKWARD = 0.836, 0.847
+"""Share of the peak of backward over that of forward, on Blackwell and on Ada: the median of 8 shapes on a B200 with
+heads of 128 features, of 64 heads and more or of 32,768 tokens and more (0.75 to 0.87), and an A100's at 64 heads,
+assumed for Ada (MooreThreads/SimuMax, commit 4dcaae51, TransformerEngine by the wall clock, of which only this ratio is
+taken).
+"""
+
+
+def _table(limit: float, half: float, unmasked: float, backward: float, peak: float) -> PassRates:
+    """Return the rates of a table's fit: `unmasked` is `half` of all pairs over `half` behind a mask (assumed)."""
+    whole = Rate(limit, unmasked * half, peak)
+    return PassRates(Rate(limit, half, peak), whole, whole._replace(limit=backward * limit))
+
+
+BLACKWELL: Mapping[int, RatesByWidth] = {
+    2: {
+        64: _table(767, 964, 0.34, BACKWARD[0], B200_FLOP_PER_S),
+        128: _table(1290, 962, 0.35, BACKWARD[0], B200_FLOP_PER_S),
+    },
+}
+"""On a B200; all newer kernels have this rate. A B300, whose exponentials are faster, takes 22 % less."""
+
+ADA: Mapping[int, RatesByWidth] = {
+    2: {
+        64: _table(171, 576, 0.34, BACKWARD[1], L40S_FLOP_PER_S),
+        128: _table(177, 87, 0.53, BACKWARD[1], L40S_FLOP_PER_S),
+    },
+}
+"""On an L40S."""
+
+BLACKWELL_RTX: Mapping[int, RatesByWidth] = {
+    2: {
+        64: _table(270, 599, 0.34, BACKWARD[1], RTX_PRO_6000_FLOP_PER_S),
+        128: _table(284, 224, 0.53, BACKWARD[1], RTX_PRO_6000_FLOP_PER_S),
+    },
+}
+"""On an RTX PRO 6000, whose chip (GB202) has no tensor memory and runs Ampere's kernels."""
+
+
+class Tail(NamedTuple):
+    """A chip's multiprocessors, and the share of its last block of queries that overlaps with nothing."""
+
+    num_multiprocessors: int
+    share: float
+
+    def factor(self, blocks: float, tokens: float, is_masked: bool) -> float:
+        """Return the factor by which a kernel of fewer blocks of queries takes longer.
+
+        The longest block takes 1 / blocks of the work, up to twice that behind a mask, on one of n multiprocessors.
+
+            1 + share x n x longest x (1 / blocks - 1 / REFERENCE_BLOCKS), at least 1
+
+        >>> round(Tail(132, 0.28).factor(8 * 32, 4096, True), 2)
+        1.25
+        """
+        of_head = -(-tokens // QUERIES)
+        longest = 2 * of_head / (of_head + 1) if is_masked else 1.0
+        return 1 + self.share * self.num_multiprocessors * longest * max(0.0, 1 / blocks - 1 / REFERENCE_BLOCKS)
 
 
 def _ampere(limit: float, half: float) -> Rate:

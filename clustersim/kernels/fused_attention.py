@@ -7,6 +7,8 @@ skip the rest. Backward recomputes the scores, five GEMMs where forward has two.
     max(FLOP / (utilisation x peak), bytes / memory rate)
 
 with the bytes of queries, keys, values and the output, once forward and twice backward, and none of the scores.
+Where a chip's rates are known, a kernel of few heads and tokens also has a tail (`attention_rates.Tail`), and takes the
+fixed time of a product's kernel on the GPU (assumed: no table has attention without the write to a cache).
 """
 
 from __future__ import annotations
@@ -17,9 +19,14 @@ from typing import Literal
 
 from clustersim.errors import InputError
 from clustersim.kernels.attention_rates import (
+    ADA,
     AMPERE,
+    BLACKWELL,
+    BLACKWELL_RTX,
     HOPPER,
+    QUERIES,
     RatesByWidth,
+    Tail,
     block_utilisation,
     is_masked,
     width_and_keys,
@@ -32,12 +39,26 @@ from clustersim.model.layer import Layer, Model
 AttentionKernel = Literal["flash-attention", "flash-attention-2", "flash-attention-3", "cudnn"]
 
 
-RATES: Mapping[str, Mapping[int, RatesByWidth]] = {"gh100-tensor": HOPPER, "ga100-tensor": AMPERE}
+RATES: Mapping[str, Mapping[int, RatesByWidth]] = {
+    "ga100-tensor": AMPERE,
+    "gh100-tensor": HOPPER,
+    "gb100-tensor": BLACKWELL,
+    "ad102-tensor": ADA,
+    "gb202-tensor": BLACKWELL_RTX,
+}
 """Utilisation by head width and sequence length, for chips with published values, by the chip of a GPU's constants.
 
-Blackwell, which has Hopper's constants, is assumed to reach the same shares of its peak. On other chips, and without
-tensor cores, attention is assumed to have the efficiency of other GEMMs.
+On other chips, and without tensor cores, attention is assumed to have the efficiency of other GEMMs.
 """
+
+TAILS: Mapping[str, Tail] = {
+    "ga100-tensor": Tail(108, 0.426),
+    "gh100-tensor": Tail(132, 0.28),
+    "gb100-tensor": Tail(148, 0.766),
+    "ad102-tensor": Tail(142, 0.153),
+    "gb202-tensor": Tail(188, 0.214),
+}
+"""Tails of these chips, fitted to the same tables (`tools/attention_fit.py`), also with the charts' limits."""
 
 FIRST_BY_SECOND = 0.325 / 0.615
 """Assumed ratio of FlashAttention 1 (`flash: 1` of a layer, for models trained before the summer of 2023) to
@@ -118,10 +139,14 @@ def fused_attention_gemms(
     shape, forward = layer.shape, phase == "forward"
     recomputed = 0.0 if forward or layer.output_elements else layer.flop
     flop = recomputed + (layer.flop if forward else layer.flop_backward_data)
+    is_kernel = layer.output_elements > 0  # one kernel for both layers
     count = batch * flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"])
     moved = element_bytes * batch * (layer.input_elements + layer.output_elements)
-    is_timed = constants.chip in RATES  # the rate includes tiles, waves and launch
+    is_timed = constants.chip in RATES  # the rate includes tiles and waves
     utilisation = published_utilisation(layer, forward, constants.chip, shape.get("flash", flash))
+    if utilisation is not None:
+        blocks = batch * shape["count"] * -(-shape["rows"] // QUERIES)
+        utilisation /= TAILS[constants.chip].factor(blocks, shape["rows"], is_masked(layer))
     return [
         Gemm(
             rows=shape["outputs"],
@@ -134,5 +159,6 @@ def fused_attention_gemms(
             prologue=0.0,
             occupancy_half=0.0 if is_timed else constants.shape.matmul_occupancy_half,
             launches=0.0 if is_timed else constants.shape.launches("matmul"),
+            fixed_s=constants.products.kernel_s if constants.products and is_kernel else 0.0,
         )
     ]

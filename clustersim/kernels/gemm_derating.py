@@ -12,9 +12,10 @@ from dataclasses import replace
 from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.model.layer import Layer
 
-TRAINING_DERATING = {"ga100-tensor": 0.88, "gh100-tensor": 0.70}
-"""Derating by the chip whose constants a GPU has, its own or those of a related chip: Blackwell has Hopper's. Other
-chips have 1, since their GEMMs were observed at full rate in training (Volta) or nothing is known.
+TRAINING_DERATING = {"ga100-tensor": 0.88, "gh100-tensor": 0.70, "gb100-tensor": 0.70}
+"""Derating by the chip whose constants a GPU has, its own or those of a related chip. Blackwell's is Hopper's (assumed:
+no step of a B200 was fitted). Other chips have 1, since their GEMMs were observed at full rate in training (Volta) or
+nothing is known.
 
 Fitted by least squares to 24 published steps, with equal weight for every source, of one GPU or of the eight of a
 host, which wait for the slowest and whose exchange is assumed to be hidden. Hopper: GPT-2 XL compiled in bfloat16

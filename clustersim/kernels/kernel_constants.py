@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from clustersim.errors import InputError, unknown_name
 from clustersim.hardware.sheet import Gpu
+from clustersim.kernels.tensor_products import ProductConstants
 
 FIT_FILE = Path(__file__).with_name("kernel_fit.yaml")
 
@@ -79,7 +80,8 @@ class KernelConstants:
     backward, at `memory_efficiency` of the sheet's memory rate. `channels_last` is the traffic of the operations that
     move a different number of elements in NHWC with 16 bits. `tensor` says whether these are tensor cores,
     `pads_to_four_channels` whether they pad the channels of narrow convolutions to 4, `assumed` whether the constants
-    are another chip's, and `chip` is its name in `kernel_fit.yaml`.
+    are another chip's, and `chip` is its name in `kernel_fit.yaml`. `products` has the law of dense products
+    (`tensor_products`), on chips that were fitted to tables of them.
     """
 
     shape: ShapeConstants
@@ -94,6 +96,7 @@ class KernelConstants:
     channels_last: Mapping[str, tuple[Traffic, Traffic]] = field(default_factory=dict)
     pads_to_four_channels: bool = False
     ordinary_prologue: float | None = None
+    products: ProductConstants | None = None
 
 
 @lru_cache(maxsize=1)
@@ -137,6 +140,7 @@ def constants_for(architecture: str, units: str, gpu: str = "") -> KernelConstan
         chip=entry["chip"],
         channels_last=_traffic(generation.get("channels_last", {})),
         ordinary_prologue=chip.get("ordinary_prologue"),
+        products=ProductConstants(**chip["products"]) if "products" in chip else None,
     )
 
 

@@ -3,7 +3,7 @@
 A kernel is a GEMM of `rows x inner` by `inner x columns`, cut into tiles that are distributed over the
 multiprocessors. With b tiles, s multiprocessors and a tile of r x c,
 
-    time = max(ceil(b / s) x 2 r c (inner + prologue) / rate, bytes / memory rate) + launches
+    time = max(ceil(b / s) x 2 r c (inner + prologue) / rate, bytes / memory rate) + launches + fixed
 
 where `rate` is one multiprocessor's peak times the share that large kernels reach, times c_t / (c_t + half) for the
 tile's side c_t = r c / (r + c) (small tiles read more operands per FLOP), times w / (w + half) for the w tiles
@@ -11,9 +11,10 @@ resident on it (few tiles cannot hide latency). The library is assumed to choose
 shapes and, where it can, of some splits of the inner dimension (split-K), and of the direct convolution, Winograd's
 algorithm (Lavin and Gray, 2016) and Fourier transforms (Mathieu et al., 2014) where a convolution allows them. Small
 batches lose efficiency because they fill the last wave of tiles badly, hide less latency and have the same prologues
-and launches. Scaling by waves of tiles is as in Habitat (Yu et al., USENIX ATC 2021); the roofline of a layer's FLOP
-and bytes is as in Paleo (Qi et al., ICLR 2017). Left out: caches, varying clocks, and workspace limits that exclude an
-algorithm.
+and launches. Dense products on the tensor cores of Ampere and later have a law of their own (`tensor_products`), in
+which nothing is a launch. Scaling by waves of tiles is as in Habitat (Yu et al., USENIX ATC 2021); the roofline of a
+layer's FLOP and bytes is as in Paleo (Qi et al., ICLR 2017). Left out: caches, varying clocks, and workspace limits
+that exclude an algorithm.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.kernel_constants import KernelConstants, ShapeConstants
+from clustersim.kernels.tensor_products import ProductConstants, Shapes, product_seconds
 
 Phase = Literal["forward", "backward_data", "backward_weights"]
 PHASES: tuple[Phase, ...] = ("forward", "backward_data", "backward_weights")
@@ -72,7 +74,9 @@ class Gemm:
     `num_bytes` must cross memory whatever the tiling, `layout_bytes` before and after it. `efficiency` is the
     share of peak that a large GEMM reaches, of the `ordinary` units' peak where tensor cores cannot run it. No tile
     has fewer than `min_tile` outputs. `can_split` allows splits of the inner dimension. `penalty` multiplies the time
-    before launches, and the whole is executed `repeats` times in sequence.
+    before launches, `fixed_s` are seconds on the GPU beyond the work, and the whole is executed `repeats` times in
+    sequence. `is_product` is a dense product that has the law of `tensor_products`, where tile, prologue and occupancy
+    have no effect, and `fp8_share` what is known of its share of the peak in 8 bits over that in 16.
     """
 
     rows: float
@@ -91,6 +95,9 @@ class Gemm:
     min_tile: int = 0
     ordinary: bool = False
     layout_bytes: float = 0.0
+    fixed_s: float = 0.0
+    is_product: bool = False
+    fp8_share: float | None = None
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -98,7 +105,7 @@ class Gemm:
         return (
             self.rows, self.columns, self.inner, self.count, self.num_bytes, self.efficiency, self.ordinary,
             self.tile_half, self.prologue, self.occupancy_half, self.min_tile, self.layout_bytes, self.penalty,
-            self.launches, self.repeats,
+            self.launches, self.repeats, self.fixed_s,
         )  # fmt: skip
 
     @property
@@ -107,13 +114,36 @@ class Gemm:
 
 
 def gemm_seconds(gemms: Sequence[Gemm], rates: GpuRates, constants: KernelConstants) -> np.ndarray:
-    """Return the seconds of each GEMM, [num_gemms], by the formula at the top of this file."""
+    """Return the seconds of each GEMM, [num_gemms], by the formula at the top of this file or that of products."""
     seconds = np.zeros(len(gemms))
+    products = [index for index, gemm in enumerate(gemms) if gemm.is_product]
+    if products and constants.products:
+        seconds[products] = _product_seconds([gemms[index] for index in products], rates, constants, constants.products)
     for can_split, splits in ((False, _SPLITS[:1]), (True, _SPLITS)):
-        rows = [index for index, gemm in enumerate(gemms) if gemm.can_split == can_split]
+        rows = [index for index, gemm in enumerate(gemms) if gemm.can_split == can_split and not gemm.is_product]
         if rows:
             seconds[rows] = _best_seconds([gemms[index] for index in rows], splits, rates, constants.shape)
     return seconds
+
+
+def _product_seconds(
+    gemms: Sequence[Gemm], rates: GpuRates, constants: KernelConstants, products: ProductConstants
+) -> np.ndarray:
+    """Return the seconds of dense products on tensor cores, [num_gemms]."""
+    rows, columns, inner, count, num_bytes, efficiency, layout_bytes, penalty, launches, fixed_s, repeats = np.array(
+        [
+            (
+                each.rows, each.columns, each.inner, each.count, each.num_bytes, each.efficiency, each.layout_bytes,
+                each.penalty, each.launches, each.fixed_s, each.repeats,
+            )
+            for each in gemms
+        ]
+    ).T  # fmt: skip
+    shapes = Shapes(rows, columns, inner, count, num_bytes, efficiency * rates.flop_per_s / rates.num_multiprocessors)
+    body = product_seconds(shapes, rates.memory_bytes_per_s, rates.num_multiprocessors, products)
+    layout_s = layout_bytes / (constants.shape.memory_efficiency * rates.memory_bytes_per_s)
+    result: np.ndarray = (body * penalty + layout_s + launches * rates.launch_s + fixed_s) * repeats
+    return result
 
 
 def _best_seconds(gemms: Sequence[Gemm], splits: np.ndarray, rates: GpuRates, shape: ShapeConstants) -> np.ndarray:
@@ -122,7 +152,7 @@ def _best_seconds(gemms: Sequence[Gemm], splits: np.ndarray, rates: GpuRates, sh
     rows, columns, inner, count, gemm_bytes, efficiency, ordinary, tile_half, prologue, occupancy_half = (
         values[:, index] for index in range(10)
     )
-    min_tile, layout_bytes, penalty, launches, repeats = (values[:, index, 0] for index in range(10, 15))
+    min_tile, layout_bytes, penalty, launches, repeats, fixed_s = (values[:, index, 0] for index in range(10, 16))
     tile_rows, tile_columns = (np.repeat(_TILES[:, side], len(splits)) for side in (0, 1))  # [num_candidates]
     split = np.tile(splits, len(_TILES))
     tiles = np.ceil(rows / tile_rows) * np.ceil(columns / tile_columns) * (split * count)
@@ -141,7 +171,7 @@ def _best_seconds(gemms: Sequence[Gemm], splits: np.ndarray, rates: GpuRates, sh
     too_short = (split > 1) & (inner / split < _MIN_SPLIT_INNER)
     excluded = too_short | (tile < min_tile[:, None])
     best: np.ndarray = np.where(excluded, np.inf, np.maximum(compute_s, memory_s)).min(axis=1)
-    result: np.ndarray = (best * penalty + layout_bytes / memory_rate + launches * rates.launch_s) * repeats
+    result: np.ndarray = (best * penalty + layout_bytes / memory_rate + launches * rates.launch_s + fixed_s) * repeats
     return result
 
 
@@ -201,9 +231,10 @@ def plain_gemm(
     address translation makes it `far_operand` times slower, `far_column` times where there is only one column of tiles
     to use it, and less where the inner dimension is a power of two. A number of rows that vector loads do not divide
     makes it `ragged_rows` times slower. Where the library has a kernel for few columns (`thin_traffic`), it always
-    takes that one, faster or not. Its time depends only on how often the matrix crosses memory.
+    takes that one, faster or not. Its time depends only on how often the matrix crosses memory. On a chip whose
+    products have a law of their own, no operand is far and none of these kernels is known.
     """
-    costs = constants.shape
+    costs, product = constants.shape, constants.products
     gemm = Gemm(
         rows, columns, inner, count,
         num_bytes=element_bytes * count * (rows * inner + columns * (rows + inner)),
@@ -211,11 +242,16 @@ def plain_gemm(
         tile_half=costs.matmul_tile_half,
         prologue=costs.matmul_prologue,
         occupancy_half=costs.matmul_occupancy_half,
-        launches=costs.launches("matmul"),
+        launches=0.0 if product else costs.launches("matmul"),
         can_split=True,
         penalty=costs.ragged_rows if rows % _VECTOR else 1.0,
         repeats=repeats,
+        fixed_s=product.kernel_s if product else 0.0,
+        is_product=product is not None,
+        fp8_share=product.fp8_share if product else None,
     )  # fmt: skip
+    if product:
+        return gemm
     if costs.thin_traffic and phase != "backward_weights" and columns <= _THIN_COLUMNS:
         num_bytes = element_bytes * count * (costs.thin_traffic * rows * inner + columns * (rows + inner))
         return replace(gemm, num_bytes=num_bytes, tile_half=0.0, prologue=0.0, occupancy_half=0.0)

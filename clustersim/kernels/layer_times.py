@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.convolution_kernels import convolution_gemms, im2col_gemms
-from clustersim.kernels.fp8 import FP8_PEAK_RATIO, fp8_gemm, runs_in_fp8
+from clustersim.kernels.fp8 import fp8_gemm, fp8_share, runs_in_fp8
 from clustersim.kernels.fused_attention import CUDNN, fused_attention_gemms, is_fused
 from clustersim.kernels.gemm_derating import derated_constants, gemm_derating
 from clustersim.kernels.identity_cache import cached_by_identity
@@ -288,7 +288,8 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
     ]
     if PRECISIONS[precision].base:
         sentences.append(
-            f"GEMMs in FP8 are assumed to reach {FP8_PEAK_RATIO:.0%} of the share of peak that GEMMs in 16 bits reach."
+            f"GEMMs in FP8 are assumed to reach {fp8_share(constants):.0%} of the share of peak that GEMMs in 16 bits "
+            "reach."
         )
     unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape]
     if unshaped:

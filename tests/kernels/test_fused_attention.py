@@ -49,7 +49,7 @@ def test_a_mask_halves_four_flop_a_pair_of_tokens_and_feature(tokens, heads, wid
 
 
 @pytest.mark.parametrize(
-    ("gpu", "chip"), [("a100", "ga100-tensor"), ("h100", "gh100-tensor"), ("b200", "gh100-tensor")]
+    ("gpu", "chip"), [("a100", "ga100-tensor"), ("h100", "gh100-tensor"), ("b200", "gb100-tensor")]
 )
 def test_long_sequences_run_at_what_was_published_and_backward_takes_five_products_for_two(gpu, chip):
     model = attention()

@@ -286,8 +286,9 @@ def test_who_borrows_a_chips_constants_borrows_its_share(name: str, chip: str) -
 
 
 def test_blackwell_has_hoppers_share() -> None:
-    assert on_tensor_cores()["b200"] == CHIP["hopper"]
-    assert set(CHIP.values()) == set(TRAINING_DERATING)
+    blackwell = on_tensor_cores()["b200"]
+    assert TRAINING_DERATING[blackwell] == TRAINING_DERATING[CHIP["hopper"]]
+    assert {*CHIP.values(), blackwell} == set(TRAINING_DERATING)
 
 
 def test_ordinary_units_have_none() -> None:
