@@ -98,6 +98,7 @@ class GpuFile(SheetFile[Gpu]):
     variability: Sourced[Annotated[float, Field(ge=0, lt=1)]] | None = None
     power_w: Sourced[Positive] | None = None
     dollars_per_hour: Sourced[Positive] | None = None
+    boards: Sourced[tuple[str, ...]] | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -146,7 +146,7 @@ def _traffic(table: Mapping[str, Any]) -> dict[str, tuple[Traffic, Traffic]]:
 
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:
     """Return the constants of a GPU, for `ordinary` units or `tensor` cores."""
-    return constants_for(gpu.architecture, units, gpu.name)
+    return constants_for(gpu.architecture, units, gpu.board)
 
 
 def moved_s(num_bytes: float, gpu: Gpu, launches: int = 1) -> float:
