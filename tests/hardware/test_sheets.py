@@ -34,7 +34,8 @@ def needed() -> dict[str, set[str]]:
     links = "qpi upi nvlink-1 nvlink-2 nvlink-3 nvlink-4 gemini-x gemini-y gemini-z gemini-nic"
     pcie = {f"pcie-{generation}-x{lanes}" for generation in (2, 3, 4, 5) for lanes in (8, 16)}
     networks = {f"infiniband-{rate}" for rate in ("fdr", "edr", "hdr", "ndr")}
-    networks |= {f"ethernet-{rate}g" for rate in (1, 10, 25, 50, 100)}
+    networks |= {f"ethernet-{rate}g" for rate in (1, 10, 25, 50, 100)} | {"roce-200g", "roce-400g"}
+    networks |= {"efa-100g", "efa-4x100g", "efa-2x200g", "efa-400g", "gvnic-200g-tcpx", "gvnic-200g-tcpxo"}
     return {
         "gpu": set(f"{gpus} t4 a100 h100 h200 b200".split()),
         "link": set(links.split()) | pcie | networks,
@@ -276,6 +277,20 @@ def test_roce_in_small_frames_carries_1024_of_1118_bytes(gbit: int) -> None:
     payload = load_link(f"ethernet-{gbit}g").bytes_per_s * load_transport("nccl-roce").efficiency
     assert payload == pytest.approx(gbit * 1e9 / 8 * 1024 / 1118, rel=1e-5)
     assert load_transport("nccl-roce").library == "nccl"
+
+
+@pytest.mark.parametrize("gbit", [200, 400])
+def test_roce_in_large_packets_carries_4096_of_4178_bytes(gbit: int) -> None:
+    """Two measured shares, 97.5 and 98.0 %, are of other rates."""
+    link = load_link(f"roce-{gbit}g")
+    assert link.bytes_per_s == pytest.approx(gbit * 1e9 / 8 * 4096 / 4178, rel=1e-5)
+    assert link.bytes_per_s / link.raw_bytes_per_s == pytest.approx((0.975 + 0.9804) / 2, rel=0.005)
+
+
+@pytest.mark.parametrize(("name", "whole_us"), [("efa-4x100g", 20), ("efa-2x200g", 18)])
+def test_a_message_over_efa_takes_what_the_plug_in_of_nccl_takes_it_to(name: str, whole_us: float) -> None:
+    through_one_switch_s = load_transport("nccl").overhead_s + 2 * load_link(name).latency_s
+    assert through_one_switch_s == pytest.approx(whole_us * 1e-6)
 
 
 def test_dgx_gpus_have_the_nvlink_rate_of_their_data_sheet() -> None:
