@@ -94,6 +94,13 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "tensor": ("gh100-tensor", "assumed: no kernel of Blackwell was found; Hopper is the nearest architecture"),
         },
     ),
+    "ada": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: no FP32 kernel of Ada was found; Volta is the nearest architecture"),
+            "tensor": ("ga100-tensor", "assumed: no kernel of Ada was found; Ampere is the nearest architecture"),
+        },
+    ),
     "other": (
         "torch",
         {

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 Device = TypeVar("Device", bound=Sheet)
 
 Architecture = Literal[
-    "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell", "other"
+    "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "other"
 ]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
 Library = Literal[
