@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from ruamel.yaml import YAML
 
+from clustersim.kernels.kernel_constants import fit_document
+
 KERNELS = Path(__file__).resolve().parent.parent / "clustersim" / "kernels"
 
 HEADER = """\
@@ -154,6 +156,7 @@ def write_fit(
         },
         "gpus": GPUS,
         "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
+        "convolutions": fit_document()["convolutions"],  # `rate_fit` has them
     }
     write("kernel_fit.yaml", HEADER, document)
     write("kernel_errors.yaml", ERRORS_HEADER, {"rule": RULE, **scores})
