@@ -37,6 +37,16 @@ def test_the_sheet_of_an_h100_of_500_w_has_the_rates_of_an_h100_limited_to_500_w
     assert dict(limited.flop_per_s) == pytest.approx(dict(sheet.flop_per_s), rel=2e-4)
 
 
+@pytest.mark.parametrize("name", ["h100-pcie", "h100-nvl"])
+def test_other_boards_of_an_h100_have_the_rates_that_their_power_leaves(name: str) -> None:
+    """Their tensor cores do not keep the clock of the data sheet: products ran at 0.62 of the SXM's rate on the PCIe."""
+    sheet = load_gpu(name)
+    limited = load_gpu(f"h100 at {sheet.power_w:g} W")
+    num = sheet.num_multiprocessors / limited.num_multiprocessors
+    for precision in TENSOR:
+        assert sheet.flop_per_s[precision] == pytest.approx(num * limited.flop_per_s[precision], rel=2e-4)
+
+
 def test_other_boards_than_those_of_the_fit_follow_the_law() -> None:
     limits_w = range(170, 230, 10)
     measured = {watts: [rates[n] / rates[-1] for rates in A5000.values()] for n, watts in enumerate(limits_w)}
