@@ -1,7 +1,7 @@
 """Parses quantities (`56 Gbit/s`, `1.5 us`, `25 MiB`) and formats numbers for reports.
 
-Values are in SI units: seconds, bytes, bytes per second, FLOP, FLOP per second. Case matters: `B` is a byte, `bit` is a
-bit, and `b` is not a unit. A number without a unit is refused, except zero.
+Values are in SI units: seconds, bytes, bytes per second, watts, FLOP, FLOP per second. Case matters: `B` is a byte,
+`bit` is a bit, and `b` is not a unit. A number without a unit is refused, except zero.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _QUANTITIES: dict[str, tuple[dict[str, float], str, str]] = {
     "size": (_SIZES, "a size", "'25 MiB'"),
     "rate": (_RATES, "a rate", "'100 Gbit/s'"),
     "sample rate": (_SAMPLE_RATES, "a rate of samples", "'2000 samples/s'"),
+    "power": ({f"{p}W": f for p, f in _SI.items()}, "a power", "'500 W'"),
     "flop": (_FLOP, "a FLOP count", "'3.2 GFLOP'"),
     "flop rate": (_FLOP_RATES, "a compute rate", "'9.3 TFLOP/s'"),
 }
@@ -43,7 +44,7 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*
 
 
 def parse(text: object, quantity: str) -> float:
-    """Parse a quantity (`duration`, `size`, `rate`, `sample rate`, `flop`, `flop rate`) and return it in SI units.
+    """Parse a quantity (a key of `_QUANTITIES`, such as `duration`) and return it in SI units.
 
     >>> parse("56 Gbit/s", "rate")
     7000000000.0
@@ -106,6 +107,7 @@ Size = Annotated[float, *_field("size")]
 Bandwidth = Annotated[float, *_field("rate")]
 SampleRate = Annotated[float, *_field("sample rate")]
 FlopRate = Annotated[float, *_field("flop rate")]
+Power = Annotated[float, *_field("power")]
 
 
 def format_duration(seconds: float) -> str:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from ruamel.yaml import YAML
 
+from clustersim.kernels.kernel_constants import fit_document
+
 KERNELS = Path(__file__).resolve().parent.parent / "clustersim" / "kernels"
 
 HEADER = """\
@@ -100,6 +102,13 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "tensor": ("ad102-tensor", ""),
         },
     ),
+    "ada": (
+        "torch",
+        {
+            "ordinary": ("gv100", "assumed: no FP32 kernel of Ada was found; Volta is the nearest architecture"),
+            "tensor": ("ga100-tensor", "assumed: no kernel of Ada was found; Ampere is the nearest architecture"),
+        },
+    ),
     "other": (
         "torch",
         {
@@ -154,6 +163,7 @@ def write_fit(
         },
         "gpus": GPUS,
         "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
+        "convolutions": fit_document()["convolutions"],  # `rate_fit` has them
     }
     write("kernel_fit.yaml", HEADER, document)
     write("kernel_errors.yaml", ERRORS_HEADER, {"rule": RULE, **scores})

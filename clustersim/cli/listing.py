@@ -64,9 +64,12 @@ def _precisions() -> Mapping[str, str]:
 
 
 def _gpus() -> Mapping[str, str]:
-    from clustersim.hardware import GPUS
+    from clustersim.hardware import GPUS, load_gpu
 
-    return GPUS
+    sheets = {name: load_gpu(name) for name in GPUS}
+    return {
+        name: gpu.title if gpu.power_w is None else f"{gpu.title}, {gpu.power_w:g} W" for name, gpu in sheets.items()
+    }
 
 
 def _profiles() -> Mapping[str, str]:

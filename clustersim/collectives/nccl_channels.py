@@ -25,7 +25,7 @@ _BETWEEN_GB_PER_S = {
 _LEAST_OF_BEST = 0.49  # of the best speed so far: slower ones are not tried
 _QUICK_GB_PER_S = 25.0  # channels at least as quick are doubled in the search
 
-_CAPABILITY = {"pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "hopper": 90, "blackwell": 100}
+_CAPABILITY = {"pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "ada": 89, "hopper": 90, "blackwell": 100}
 
 
 def nccl_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architectures: str) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from clustersim.hardware.gpu_name import split_name
+from clustersim.hardware.power_limit import with_power_limit
 from clustersim.hardware.schema import CpuFile, GpuFile, LinkFile, TransportFile
 from clustersim.hardware.sheet import Cpu, Gpu, LinkSheet, Sheet, Transport
 from clustersim.hardware.sheet_catalogue import SheetCatalogue
@@ -32,12 +34,25 @@ __all__ = [
 
 
 def load_gpu(name: str | Path) -> Gpu:
-    """Return the GPU of this name or sheet file.
+    """Return the GPU of this name or sheet file; `NAME at 500 W` is one with that limit of power.
 
     >>> load_gpu("k20x").num_multiprocessors
     14
+    >>> load_gpu("h100 at 500 W").power_w
+    500.0
     """
-    return GPUS.load(name)
+    if isinstance(name, Path):
+        return GPUS.load(name)
+    board, power_w = split_name(name)
+    return GPUS.load(board) if power_w is None else _limited(GPUS.load(board), name, power_w)
+
+
+def _limited(board: Gpu, name: str, power_w: float) -> Gpu:
+    """Return a board with a limit of power, made once for each sheet and limit."""
+    known = _LIMITED.get(name)
+    if known is None or known[0] is not board:
+        known = _LIMITED[name] = board, with_power_limit(board, power_w)
+    return known[1]
 
 
 def load_link(name: str | Path) -> LinkSheet:
@@ -73,3 +88,5 @@ LINKS: SheetCatalogue[LinkSheet] = SheetCatalogue("link", LinkFile, _HERE / "lin
 GPUS: SheetCatalogue[Gpu] = SheetCatalogue("GPU", GpuFile, _HERE / "gpus", refers={"pcie": LINKS, "nvlink": LINKS})
 CPUS: SheetCatalogue[Cpu] = SheetCatalogue("CPU", CpuFile, _HERE / "cpus", refers={"interconnect": LINKS})
 TRANSPORTS: SheetCatalogue[Transport] = SheetCatalogue("transport", TransportFile, _HERE / "transports")
+
+_LIMITED: dict[str, tuple[Gpu, Gpu]] = {}

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 Device = TypeVar("Device", bound=Sheet)
 
 Architecture = Literal[
-    "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "hopper", "blackwell", "other"
+    "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "other"
 ]
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
 Library = Literal[
@@ -98,6 +98,7 @@ class GpuFile(SheetFile[Gpu]):
     variability: Sourced[Annotated[float, Field(ge=0, lt=1)]] | None = None
     power_w: Sourced[Positive] | None = None
     dollars_per_hour: Sourced[Positive] | None = None
+    boards: Sourced[tuple[str, ...]] | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

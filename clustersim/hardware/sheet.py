@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from clustersim.hardware.gpu_name import split_name
+
 
 @dataclass(frozen=True)
 class Sheet:
@@ -30,7 +32,8 @@ class Gpu(Sheet):
     data are staged in host memory; `staged_together_bytes_per_s` is the total rate of all GPUs behind one PCIe switch,
     where that is less than the sum of their single rates. None where they have peer access. `l2_bytes_per_s` is the L2
     read rate of all multiprocessors together; None where it is not known. `variability` is the standard deviation over
-    the mean of the training time of GPUs of this kind; None where it is not known.
+    the mean of the training time of GPUs of this kind; None where it is not known. `boards` names the sheets of other
+    boards that are sold under the same name.
     """
 
     architecture: str
@@ -48,6 +51,12 @@ class Gpu(Sheet):
     variability: float | None = None
     power_w: float | None = None
     dollars_per_hour: float | None = None
+    boards: tuple[str, ...] = ()
+
+    @property
+    def board(self) -> str:
+        """The name of the sheet, without a limit of power."""
+        return split_name(self.name)[0]
 
 
 @dataclass(frozen=True)

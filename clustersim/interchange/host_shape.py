@@ -8,7 +8,9 @@ from typing import Any
 
 from clustersim.hardware import load_gpu, load_link
 
-_NVSWITCH_TEMPLATES = {"v100": "dgx-2", "a100": "dgx-a100", "h100": "dgx-h100", "h200": "dgx-h100", "b200": "dgx-b200"}
+_NVSWITCH_TEMPLATES = {
+    "v100": "dgx-2", "a100": "dgx-a100", "h100": "dgx-h100", "h20": "dgx-h100", "b200": "dgx-b200", "b300": "dgx-b200"
+}  # fmt: skip
 _MOST_GPUS = {"dgx-2": 16}
 _ONE_SWITCH, _SOCKETS = ("PIX", "PXB"), ("SYS",)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,7 +150,41 @@ def _traffic(table: Mapping[str, Any]) -> dict[str, tuple[Traffic, Traffic]]:
 
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:
     """Return the constants of a GPU, for `ordinary` units or `tensor` cores."""
-    return constants_for(gpu.architecture, units, gpu.name)
+    if units != "tensor" or gpu.board not in convolutions_by_gpu():
+        return constants_for(gpu.architecture, units, gpu.board)
+    peak = gpu.flop_per_s["amp-fp16"] / gpu.num_multiprocessors
+    return constants_with_convolutions(gpu.architecture, gpu.board, peak)
+
+
+@lru_cache(maxsize=64)
+def constants_with_convolutions(architecture: str, gpu: str, flop_per_s: float) -> KernelConstants:
+    """Return the constants of tensor cores whose convolutions were fitted to training rates (`tools/rate_fit.py`).
+
+    A tile's prologue and the operand traffic inside a multiprocessor take a time of their own. The constants have them
+    in units of the work of a multiprocessor at its peak, so they go with that peak, `flop_per_s`.
+    """
+    entry = convolutions_by_gpu()[gpu]
+    own, other = constants_for(architecture, "tensor", gpu), fit_document()["chips"][entry["as"]]
+    ratio = flop_per_s / entry["per_multiprocessor_flop_per_s"]
+    of_convolutions = ("convolution_", "forward_", "backward_", "strided_")
+    kept = {key: value for key, value in other["shape"].items() if key.startswith(of_convolutions)}
+    scaled = {key: kept[key] * ratio for key in ("convolution_prologue", "convolution_tile_half")}
+    return replace(
+        own,
+        shape=replace(own.shape, **{**kept, **scaled, "layout_passes": entry["layout_passes"]}),
+        efficiency={
+            **own.efficiency,
+            **dict.fromkeys(("forward", "backward_data", "backward_weights"), entry["share"]),
+        },
+        ordinary_prologue=other.get("ordinary_prologue"),
+        source=f"{own.source}; convolutions: {entry['source']}",
+    )
+
+
+@lru_cache(maxsize=1)
+def convolutions_by_gpu() -> dict[str, Mapping[str, Any]]:
+    """Return the convolutions of `kernel_fit.yaml` by the name of the GPU's sheet."""
+    return {gpu: entry for entry in fit_document().get("convolutions", {}).values() for gpu in entry["gpus"]}
 
 
 def moved_s(num_bytes: float, gpu: Gpu, launches: int = 1) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
+from clustersim.hardware.boards import other_boards
 from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.kernels import Compression, check_memory
 from clustersim.model import LayerTime, Workload, load_workload, parameter_tensors
@@ -308,7 +309,14 @@ class Setup:
         sheets += [load_link(kind) for kind in link_kinds if kind in LINKS]
         assumed = [f"{sheet.title}: {key}, {reason}" for sheet in sheets for key, reason in sheet.assumed().items()]
         of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
-        own = [*of_compute, *self._host_assumptions(), *self._variability_assumptions(), *self._scenario_assumptions()]
+        boards = [*filter(None, (other_boards(load_gpu(kind)) for kind in self.kinds_in_use))]
+        own = [
+            *of_compute,
+            *boards,
+            *self._host_assumptions(),
+            *self._variability_assumptions(),
+            *self._scenario_assumptions(),
+        ]
         return tuple(dict.fromkeys([*own, *assumed]))
 
     def _host_assumptions(self) -> list[str]:

@@ -20,7 +20,9 @@ class Host(Spec):
     """A kind of host; `plan` returns its nodes and links."""
 
     template: str
-    gpu: GpuName | None = Field(default=None, description="the GPU's sheet, such as `k80` (one die)")
+    gpu: GpuName | None = Field(
+        default=None, description="the GPU's sheet, such as `k80` (one die), or `{gpu: h100, power_limit: 500 W}`"
+    )
     num_gpus: int = Field(default=1, ge=1, le=256, description="GPUs in one host")
 
     def plan(self) -> HostPlan:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu, load_gpu, load_link
-from clustersim.units import parse
+from clustersim.hardware.gpu_name import limited_name
+from clustersim.spec import Spec
+from clustersim.units import Power, parse
 
 _STARTS_AS_NUMBER = re.compile(r"\s*[+-]?\.?[0-9]")
 
@@ -35,9 +38,23 @@ def _check_link(link: str) -> str:
     return link
 
 
-def _check_gpu(name: str) -> str:
-    load_gpu(name)
-    return name
+class LimitedGpu(Spec):
+    """A GPU under a limit of power below its board's own."""
+
+    gpu: str = Field(description="the GPU's sheet, such as `h100`")
+    power_limit: Power = Field(gt=0, description="limit of power, such as `500 W`, as `nvidia-smi -pl` sets it")
+
+
+def _check_gpu(given: str | LimitedGpu) -> str:
+    """Return the name of a GPU that exists: a sheet's, or `NAME at 500 W` with a limit of power."""
+    if isinstance(given, LimitedGpu):
+        try:
+            load_gpu(given.gpu)
+        except InputError as error:
+            raise InputError([replace(each, key="gpu") for each in error.mistakes]) from None
+        given = limited_name(given.gpu, given.power_limit)
+    load_gpu(given)
+    return given
 
 
 def _check_cpu(name: str) -> str:
@@ -52,8 +69,11 @@ LinkName = Annotated[
 ]
 """The name of a link's sheet, or the rate of one direction."""
 
-GpuName = Annotated[str, AfterValidator(_check_gpu)]
-"""The name of a GPU's sheet."""
+if TYPE_CHECKING:
+    GpuName = str
+else:
+    GpuName = Annotated[str | LimitedGpu, AfterValidator(_check_gpu)]
+"""The name of a GPU's sheet, or `{gpu: h100, power_limit: 500 W}`, which is kept as the name `h100 at 500 W`."""
 
 CpuName = Annotated[str, AfterValidator(_check_cpu)]
 """The name of a processor's sheet."""

@@ -29,6 +29,12 @@ SHIPPED = {
     "hkbu-2080ti-100gib": (64, "rtx-2080-ti"),
     "hkbu-2080ti-10gbe": (64, "rtx-2080-ti"),
     "k20-pcie": (8, "k20"),
+    "ec2-p4d-24xlarge": (128, "a100-40gb"),
+    "ec2-p4de-24xlarge": (128, "a100"),
+    "ec2-p5-48xlarge": (256, "h100"),
+    "ec2-p5en-48xlarge": (256, "h200"),
+    "gce-a3-mega": (256, "h100"),
+    "dgx-h100-roce": (512, "h100"),
 }
 
 
