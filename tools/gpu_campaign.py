@@ -21,6 +21,7 @@ import argparse
 import contextlib
 import gc
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -57,8 +58,11 @@ SHARES = {"host": 0.12, "models": 0.18, "products": 0.24, "convolutions": 0.20, 
 """Sections in the order of their value, and their shares of the time. What one leaves, the next ones have."""
 
 SCORE_SHARE = 0.4
-RESERVE_S = 4.0
-"""Seconds before the end at which no section runs any more, to write the file."""
+RESERVE_S, RESERVE_SHARE = 10.0, 0.1
+"""Time at the end in which no measurement begins: seconds, or a share of the time where that is less."""
+
+GRACE_S = 5.0
+"""Seconds beyond the end of its section after which a measurement that still runs is given up."""
 
 Row = dict[str, Any]
 Call = Callable[[], Any]
@@ -81,7 +85,8 @@ class Task:
 
     @property
     def use(self) -> str:
-        return use_of(f"{self.section} {self.group}")
+        of = "models" if self.section == "compiled" else self.section
+        return use_of(f"{of}: {self.group}")
 
 
 class Stopped(BaseException):
@@ -104,10 +109,13 @@ class Bench:
         self.samples, self.sample_s = (7, 0.004) if self.is_cuda else (3, 0.0005)
         self.stream: Any = None
         self.flush_buffer: Any = None
+        self.memory_bytes = 0
         if self.is_cuda:
             torch.cuda.set_device(0)
             self.stream = torch.cuda.Stream()
-            cache_bytes = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0) or 64 * 2**20
+            properties = torch.cuda.get_device_properties(0)
+            self.memory_bytes = properties.total_memory
+            cache_bytes = getattr(properties, "L2_cache_size", 0) or 64 * 2**20
             self.flush_buffer = torch.empty(2 * cache_bytes, dtype=torch.int8, device=self.device)
 
     def wait(self) -> None:
@@ -137,14 +145,30 @@ class Bench:
         if not self.is_cuda:
             return None
         graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        gc.disable()  # memory that is freed during a capture makes it invalid
         try:
-            with torch.cuda.graph(graph, stream=self.stream):
+            graph.capture_begin()
+            try:
                 for _ in range(repeats):
                     call()
+            finally:
+                graph.capture_end()
         except RuntimeError:
             torch.cuda.synchronize()
+            for generator in torch.cuda.default_generators:  # which an invalid capture leaves without a state
+                if hasattr(generator, "graphsafe_set_state"):
+                    generator.graphsafe_set_state(generator.clone_state())
             return None
+        finally:
+            gc.enable()
         return lambda: graph.replay()
+
+    def free(self, share: float = 0.0) -> None:
+        """Give memory back that no tensor needs, such as that of earlier graphs, if more than a share is in use."""
+        if self.is_cuda and torch.cuda.memory_reserved() > share * self.memory_bytes:
+            gc.collect()
+            torch.cuda.empty_cache()
 
     def graph_times(self, call: Call, name: str = "graph") -> Row:
         """Time a call that is replayed from a CUDA graph, its data in the cache as the call before left it."""
@@ -159,7 +183,12 @@ class Bench:
         if not self.is_cuda:
             return {}
         repeats = min(20, self.repeats(call))
-        both = self.graph(lambda: (self.flush(), call()), repeats)
+
+        def flushed() -> None:
+            self.flush()
+            call()
+
+        both = self.graph(flushed, repeats)
         alone = self.graph(self.flush, repeats)
         if both is None or alone is None:
             return {}
@@ -238,18 +267,23 @@ def host_operators(bench: Bench) -> dict[str, tuple[Callable[..., Any], list[Any
     rows, images = (4, 16, 64), (2, 16, 8, 8)
     words = torch.zeros(4, 16, dtype=torch.int64, device=bench.device)
     weight, bias, scale = x(64, 64), x(64), x(64)
-    filters, means, variances = x(16, 16, 3, 3), torch.zeros(16, device=bench.device), torch.ones(16, device=bench.device)
+    filters, means, variances = (
+        x(16, 16, 3, 3),
+        torch.zeros(16, device=bench.device),
+        torch.ones(16, device=bench.device),
+    )
     wide_scale, wide_bias = x(16, dtype=torch.float32), x(16, dtype=torch.float32)
     wide_weight = x(64, 64, dtype=torch.float32)
     heads = [x(2, 4, 16, 64) for _ in range(3)]
     plain = tensor(bench, *rows, dtype=low)
     last = x(*images).detach().to(memory_format=torch.channels_last).requires_grad_()
     last_filters = filters.detach().to(memory_format=torch.channels_last).requires_grad_()
-    linear = nn.Linear(64, 64, device=bench.device, dtype=low)
+    module = nn.Linear(64, 64, device=bench.device, dtype=low)
+    given = plain.clone()
 
-    def autocast_linear(a: Tensor) -> Tensor:
+    def autocast_linear(a: Tensor, w: Tensor) -> Tensor:
         with torch.autocast(bench.device.type, low):
-            return F.linear(a, wide_weight)
+            return F.linear(a, w)
 
     operators: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         "add": (torch.add, [x(*rows), x(*rows)]),
@@ -270,8 +304,8 @@ def host_operators(bench: Bench) -> dict[str, tuple[Callable[..., Any], list[Any
         "group-norm": (lambda a: F.group_norm(a, 4), [x(*images)]),
         "linear": (F.linear, [x(*rows), weight, bias]),
         "linear-no-bias": (F.linear, [x(*rows), weight]),
-        "linear-module": (linear, [x(*rows)]),
-        "linear-autocast": (autocast_linear, [x(*rows)]),
+        "linear-module": (lambda: module(given), []),
+        "linear-autocast": (autocast_linear, [x(*rows), wide_weight]),
         "matmul": (torch.matmul, [x(64, 64), weight]),
         "bmm": (torch.bmm, [x(*rows), x(4, 64, 16)]),
         "convolution": (lambda a, w: F.conv2d(a, w, padding=1), [x(*images), filters]),
@@ -296,11 +330,13 @@ def host_operators(bench: Bench) -> dict[str, tuple[Callable[..., Any], list[Any
     return operators
 
 
-HOST_OPERATORS = (
-    "add add-in-place mul mul-number relu gelu silu tanh dropout softmax layer-norm rms-norm batch-norm group-norm linear"
-    " linear-no-bias linear-module linear-autocast matmul bmm convolution convolution-nhwc max-pool mean-pool concat"
-    " embedding cross-entropy attention cast copy transpose-copy sum view transpose empty zeros"
-).split()  # fmt: skip
+HOST_OPERATORS = [
+    "add", "add-in-place", "mul", "mul-number", "relu", "gelu", "silu", "tanh", "dropout", "softmax",
+    "layer-norm", "rms-norm", "batch-norm", "group-norm", "linear", "linear-no-bias", "linear-module",
+    "linear-autocast", "matmul", "bmm", "convolution", "convolution-nhwc", "max-pool", "mean-pool", "concat",
+    "embedding", "cross-entropy", "attention", "cast", "copy", "transpose-copy", "sum", "view", "transpose",
+    "empty", "zeros",
+]  # fmt: skip
 
 
 def measure_operator(bench: Bench, about: Row) -> Row:
@@ -326,10 +362,10 @@ def measure_operator(bench: Bench, about: Row) -> Row:
 
 
 def _backward_s(bench: Bench, call: Callable[..., Any], inputs: list[Any], count: int) -> float:
-    outputs = [call(*inputs) for _ in range(count)]
+    """Return the seconds to issue the backward pass of so many outputs, each of inputs of its own."""
+    copies = [[each.detach().clone().requires_grad_() for each in inputs] for _ in range(count)]
+    outputs = [call(*each) for each in copies]
     gradients = [torch.ones_like(each) for each in outputs]
-    for each in inputs:
-        each.grad = None
     bench.wait()
     start_s = time.perf_counter()
     torch.autograd.backward(outputs, gradients)
@@ -382,6 +418,13 @@ PRODUCT_LAYOUTS = ("TN", "NN", "NT", "NT-accumulate")
 """As cuBLAS names them: forward with weights [outputs, inputs], the data's gradient, the weights', added to one."""
 
 
+LAYER_ROWS = {
+    768: (512, 4096, 16384), 1024: (512, 2048, 8192), 1600: (1024, 4096), 2048: (2048, 8192),
+    4096: (1024, 4096, 8192), 5120: (2048, 4096), 8192: (2048, 4096), 12288: (2048,),
+}  # fmt: skip
+"""Features of transformers, and the tokens of a pass."""
+
+
 def product_shapes() -> list[tuple[int, int, int]]:
     """Return 200 products as rows, outputs, inputs: slices of tensor parallelism, whole layers, heads, odd sizes."""
     slices = [
@@ -396,15 +439,18 @@ def product_shapes() -> list[tuple[int, int, int]]:
         for inputs in (128, 256, 512, 1024)
     ]
     layers = [
-        (rows, outputs, inputs)
-        for features, many in ((768, (512, 4096, 16384)), (1024, (512, 2048, 8192)), (1600, (1024, 4096)), (2048, (2048, 8192)),
-                               (4096, (1024, 4096, 8192)), (5120, (2048, 4096)), (8192, (2048, 4096)), (12288, (2048,)))
+        (rows, outputs * features, inputs * features)
+        for features, many in LAYER_ROWS.items()
         for rows in many
-        for outputs, inputs in ((3 * features, features), (features, features), (4 * features, features), (features, 4 * features))
-    ]  # fmt: skip
-    heads = [(rows, words, features) for words, features in ((30528, 1024), (50304, 768), (32000, 4096), (128256, 4096))
-             for rows in (1024, 4096)]  # fmt: skip
-    images = [(rows, outputs, inputs) for rows in (16, 64, 256) for outputs, inputs in ((1000, 2048), (4096, 25088), (4096, 4096))]
+        for outputs, inputs in ((3, 1), (1, 1), (4, 1), (1, 4))
+    ]
+    words = ((30528, 1024), (50304, 768), (32000, 4096), (128256, 4096))
+    heads = [(rows, outputs, inputs) for outputs, inputs in words for rows in (1024, 4096)]
+    images = [
+        (rows, outputs, inputs)
+        for rows in (16, 64, 256)
+        for outputs, inputs in ((1000, 2048), (4096, 25088), (4096, 4096))
+    ]
     odd = random.Random(23)
     drawn = [
         (int(2 ** odd.uniform(5, 13.5)), 8 * int(2 ** odd.uniform(2, 10)), 8 * int(2 ** odd.uniform(2, 10)))
@@ -456,9 +502,16 @@ def product_tasks() -> Iterator[Task]:
     for number, (rows, outputs, inputs) in enumerate(shapes):
         about = {"rows": rows, "outputs": outputs, "inputs": inputs}
         for layout in PRODUCT_LAYOUTS:
-            yield Task("products", f"{rows} {outputs} {inputs}", about | {"precision": "bf16", "layout": layout}, measure_product)
+            yield Task(
+                "products",
+                f"{rows} {outputs} {inputs}",
+                about | {"precision": "bf16", "layout": layout},
+                measure_product,
+            )
         if number % 4 == 0 and not (rows % 16 or outputs % 16 or inputs % 16):
-            yield Task("products", f"{rows} {outputs} {inputs}", about | {"precision": "fp8", "layout": "TN"}, measure_product)
+            yield Task(
+                "products", f"{rows} {outputs} {inputs}", about | {"precision": "fp8", "layout": "TN"}, measure_product
+            )
 
 
 # ---- convolutions ----
@@ -554,13 +607,10 @@ def measure_convolution(bench: Bench, about: Row) -> Row:
 
     with _float32_math(precision == "tf32"):
         gradient = torch.randn_like(forward())
-        calls = {"forward": forward, "backward_data": backward(True, False), "backward_weights": backward(False, True)}
-        calls["backward"] = backward(True, True)
+        calls = (forward, backward(True, False), backward(False, True))
         row: Row = {}
-        for name, call in calls.items():
-            timed = bench.graph_times(call, name) or bench.wall_times(call, name)
-            row |= timed
-        row |= bench.wall_times(forward, "wall_forward")
+        for name, call in zip(PHASES, calls, strict=True):
+            row |= bench.graph_times(call, name) or bench.wall_times(call, name)
     return row
 
 
@@ -578,7 +628,8 @@ def convolution_tasks() -> Iterator[Task]:
     lines = [line.split() for line in CONVOLUTIONS.splitlines()]
     lines.sort(key=lambda line: hashlib.sha256(" ".join(line).encode()).hexdigest())
     for turn in range(3):
-        for number, (model, name, *numbers) in enumerate(lines):
+        for precision, number in itertools.product(CONVOLUTION_PRECISIONS, range(len(lines))):
+            model, name, *numbers = lines[number]
             channels, height, width, filters, high, wide, stride, pad_h, pad_w = map(int, numbers)
             batch = CONVOLUTION_BATCHES[(number + 3 * turn) % len(CONVOLUTION_BATCHES)]
             out = [(height + 2 * pad_h - high) // stride + 1, (width + 2 * pad_w - wide) // stride + 1]
@@ -586,10 +637,9 @@ def convolution_tasks() -> Iterator[Task]:
                 "input": [batch, channels, height, width], "output": [batch, filters, *out], "kernel": [high, wide],
                 "stride": [stride, stride], "pad": [pad_h, pad_w], "groups": 1,
             }  # fmt: skip
-            for precision, layout in CONVOLUTION_PRECISIONS.items():
-                about = {"model": model, "name": name, "op": "convolution", "shape": shape, "batch": batch}
-                about |= {"precision": precision, "layout": layout}
-                yield Task("convolutions", f"{model} {name}", about, measure_convolution)
+            about = {"model": model, "name": name, "op": "convolution", "shape": shape, "batch": batch}
+            about |= {"precision": precision, "layout": CONVOLUTION_PRECISIONS[precision]}
+            yield Task("convolutions", f"{model} {name}", about, measure_convolution)
 
 
 # ---- attention ----
@@ -625,12 +675,20 @@ def measure_attention(bench: Bench, about: Row) -> Row:
     return row
 
 
+ATTENTION_SIZES = (
+    (8, 16, 128), (8, 16, 512), (32, 16, 512), (4, 12, 1024), (1, 4, 1024), (4, 32, 2048), (2, 40, 2048), (1, 2, 2048),
+    (1, 32, 4096), (1, 16, 8192), (1, 8, 16384),
+)  # fmt: skip
+"""Batch, heads and tokens."""
+
+
 def attention_tasks() -> Iterator[Task]:
-    sizes = [(batch, heads, heads, tokens, width, causal)
-             for batch, heads, tokens in ((8, 16, 128), (8, 16, 512), (4, 12, 1024), (4, 32, 2048), (1, 32, 4096), (2, 40, 2048),
-                                          (1, 16, 8192), (1, 8, 16384), (32, 16, 512), (1, 4, 1024), (1, 2, 2048))
-             for width in (64, 128)
-             for causal in (True, False)]  # fmt: skip
+    sizes = [
+        (batch, heads, heads, tokens, width, causal)
+        for batch, heads, tokens in ATTENTION_SIZES
+        for width in (64, 128)
+        for causal in (True, False)
+    ]
     sizes += [(1, 32, 8, tokens, 128, True) for tokens in (2048, 4096, 8192)]
     sizes.sort(key=lambda size: hashlib.sha256(str(size).encode()).hexdigest())
     for backend in ("flash", "cudnn"):
@@ -762,17 +820,19 @@ class Training:
         torch.manual_seed(0)
         if about["model"] == "resnet50":
             side = 32 if small else 224
-            self.model: Any = ResNet50((1, 1), 8) if small else ResNet50()
+            with bench.device:
+                self.model: Any = ResNet50((1, 1), 8) if small else ResNet50()
             images = torch.randn(batch, 3, side, side, device=bench.device)
             layout = torch.channels_last if about["layout"] == "nhwc" else torch.contiguous_format
             self.inputs = (images.to(memory_format=layout), self._draw(1000, batch))
-            self.model = self.model.to(bench.device, memory_format=layout)
+            self.model = self.model.to(memory_format=layout)
         else:
             causal = about["model"] == "gpt2-small"
             size = {"gpt2-small": (12, 768, 12, 50304, 1024), "bert-large": (24, 1024, 16, 30528, 512)}[about["model"]]
             size = (2, 32, 2, 64, 16) if small else size
             tokens = min(16, about["tokens"]) if small else about["tokens"]
-            self.model = Transformer(*size, causal=causal).to(bench.device)
+            with bench.device:
+                self.model = Transformer(*size, causal=causal)
             self.inputs = (self._draw(size[3], batch, tokens), self._draw(size[3], batch, tokens))
         parameters = list(self.model.parameters())
         self.num_tensors = len(parameters)
@@ -834,12 +894,13 @@ class Training:
 
 
 def measure_model(bench: Bench, about: Row) -> list[Row]:
-    """Time iterations in eager mode and in a CUDA graph; the rows of the former are as `whole` of a profile has them."""
+    """Time iterations in eager mode and in a CUDA graph; rows are as `whole` of a profile has them."""
     with _float32_math(about["precision"] == "tf32"):
         training = Training(bench, about)
         for _ in range(3):
             training.iterate()
         rows = [about | {"mode": "eager"} | _iterations(bench, training) | _averages(bench, training)]
+        bench.free()
         replay = bench.graph(training.iterate, 1)
         if replay is not None:
             rows.append(about | {"mode": "graph"} | _iterations(bench, training, replay))
@@ -920,7 +981,11 @@ def smi(*fields: str) -> list[str | None]:
     except (OSError, subprocess.SubprocessError):
         return [None] * len(fields)
     values = [each.strip() for each in done.stdout.split(",")]
-    return [None if each.startswith("[") else each for each in values] if len(values) == len(fields) else [None] * len(fields)
+    return (
+        [None if each.startswith("[") else each for each in values]
+        if len(values) == len(fields)
+        else [None] * len(fields)
+    )
 
 
 def describe(bench: Bench) -> Row:
@@ -1023,14 +1088,21 @@ class Campaign:
         """Return when a section ends, on the monotonic clock: with the shares of those before it."""
         names = list(SHARES)
         share = sum(SHARES[each] for each in names[: names.index(name) + 1])
-        return BEGIN_S + share * (60 * self.minutes - RESERVE_S)
+        limit_s = 60 * self.minutes
+        return BEGIN_S + share * (limit_s - min(RESERVE_S, RESERVE_SHARE * limit_s))
 
     def run(self, bench: Bench, most: int | None) -> None:
         """Run all sections; `most` is a limit of tasks a section, spread over it, for a rehearsal."""
         for name, tasks in SECTIONS.items():
             planned = list(tasks())
             chosen = planned if most is None else planned[:: max(1, len(planned) // most)][:most]
-            section: Row = {"status": "running", "planned": len(planned), "measured": 0, "share": SHARES[name], "rows": []}
+            section: Row = {
+                "status": "running",
+                "planned": len(planned),
+                "measured": 0,
+                "share": SHARES[name],
+                "rows": [],
+            }
             self.document["sections"][name] = section
             start_s = time.monotonic()
             section["status"] = self._run_section(bench, chosen, section, self.deadline_s(name))
@@ -1057,7 +1129,7 @@ class Campaign:
                     return "the device failed"
                 continue
             finally:
-                gc.collect() if task.section in ("models", "compiled") else None
+                bench.free(0.0 if task.section in ("models", "compiled") else 0.5)
             rows = found if isinstance(found, list) else [found]
             section["rows"] += [row | each | {"at_s": at_s} for each in rows]
             section["measured"] += 1
@@ -1066,13 +1138,13 @@ class Campaign:
 
 @contextlib.contextmanager
 def _until(deadline_s: float) -> Iterator[None]:
-    """Raise `OutOfTime` when a task goes on for more than five seconds beyond the section's end."""
+    """Raise `OutOfTime` when a task goes on for more than `GRACE_S` beyond the section's end."""
 
     def ring(*_: Any) -> None:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(0.1, deadline_s + 5 - time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, max(0.1, deadline_s + GRACE_S - time.monotonic()))
     try:
         yield
     finally:
@@ -1082,12 +1154,9 @@ def _until(deadline_s: float) -> Iterator[None]:
 
 def _recovers(bench: Bench) -> bool:
     """Free memory after an error, and say whether the device still works."""
-    gc.collect()
-    if not bench.is_cuda:
-        return True
     try:
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
+        bench.wait()
+        bench.free()
     except RuntimeError:
         return False
     return True
@@ -1105,8 +1174,12 @@ def _watch(campaign: Campaign, limit_s: float) -> None:
     """End the process when something that cannot be interrupted runs beyond the end."""
 
     def end() -> None:
-        campaign.write("out of time")
-        os._exit(0)
+        try:
+            if campaign.clocks:
+                campaign.clocks.close()
+            campaign.write("out of time")
+        finally:  # else the file as it was written last is what remains
+            os._exit(0)
 
     timer = threading.Timer(max(1.0, limit_s - (time.monotonic() - BEGIN_S)), end)
     timer.daemon = True
@@ -1163,6 +1236,8 @@ def _campaign(campaign: Campaign, device: str, most: int | None) -> int:
     status, code = "done", 0
     try:
         bench = Bench(device)
+        if not bench.is_cuda:
+            torch.set_num_threads(1)
         torch.backends.cudnn.benchmark = True
         campaign.document |= describe(bench)
         campaign.document["flags"] = {"cudnn_benchmark": True, "rehearsal": not bench.is_cuda}
