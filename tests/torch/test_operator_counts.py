@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from tests.script import load_script
+
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++: a CUDA device that does nothing is compiled"),
@@ -56,3 +58,18 @@ def test_models_are_the_sums_of_their_layers(counted: dict[str, Any], mode: str)
             flattened = int(name in ("vgg16", "alexnet"))  # the view between convolutions and classifier
             assert difference == [copies, copies, flattened], (name, side)
             assert copies <= 1
+
+
+def test_a_call_on_many_tensors_launches_a_kernel_whenever_one_is_full() -> None:
+    """CUDA 12: 36 tensors of four lists, 320 chunks of 65,536 elements; CUDA 13: 252 and 2,240."""
+    launches_of = load_script(ROOT / "tools" / "count_operators.py").launches_of
+    assert launches_of([1] * 36, 4, False, "cuda-12") == 1
+    assert launches_of([1] * 300, 4, False, "cuda-12") == 9
+    assert launches_of([1] * 300, 4, False, "cuda-13") == 2
+    assert launches_of([320 * 65536], 1, False, "cuda-12") == 1
+    assert launches_of([320 * 65536 + 1], 1, False, "cuda-12") == 2
+    assert launches_of([1] * 97, 1, True, "cuda-12") == 2  # 96 with a number each, 110 without
+    assert launches_of([1] * 97, 1, False, "cuda-12") == 1
+    cut = [319 * 65536, 2 * 65536, *[1] * 109]  # the second tensor is cut, and is the next kernel's first
+    assert launches_of(cut, 1, False, "cuda-12") == 2
+    assert launches_of([*cut, 1], 1, False, "cuda-12") == 3
