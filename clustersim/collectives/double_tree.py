@@ -82,7 +82,7 @@ def double_tree_all_reduce(
     edges = _Edges(trees, pieces, num_bytes)
     num_steps, granularity = pieces + height - 1, len(trees) * pieces
     up = _longest_ways(trees) if chains is not None else None
-    down = up and Relays(up.dst, up.src, up.times)
+    down = up and up._replace(src=up.dst, dst=up.src)
     return Schedule.concatenate(
         [
             _way(num_ranks, num_steps, edges.up, granularity, edges.busy_up, up),
@@ -113,7 +113,7 @@ def _longest_ways(trees: Sequence[Tree]) -> Relays:
             hops.append((rank, int(tree.parent[rank])))
             rank = hops[-1][1]
     src, dst = np.array(hops, dtype=np.int64).reshape(-1, 2).T
-    return Relays(src, dst, np.full(len(hops), 1 / len(trees)))
+    return Relays.of(src, dst, 1 / len(trees))
 
 
 def _over_hosts(num_ranks: int, chains: Chains) -> list[Tree]:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.chain import PIECE_BYTES
+from clustersim.collectives.chain import LL_PIECE_BYTES, PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRanks, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.communicator.extra_ranks import nodes_in_host
 from clustersim.communicator.memo import cached_by_topology
+from clustersim.communicator.tuned import protocol_of, tuned
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.topology import Topology
@@ -83,13 +84,29 @@ def schedule_collective(
             found = _channels(topology, gpus, transport)
             options |= {"rings": found.rings(), "chains": found.paths}
             if len(found.paths) == len(groups) == 1:
-                options["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
+                options["piece_bytes"] = _piece_bytes(op, name, topology, gpus, num_bytes, transport)
     accepted = options_of(make_schedule)
     schedule = make_schedule(len(gpus), num_bytes, **{key: options[key] for key in options if key in accepted})
+    if is_tuned(transport, algorithm):
+        return name, tuned(schedule, op, name, topology, gpus, num_bytes, _rates(topology, gpus, transport))
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
         schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
     return name, schedule
+
+
+def is_tuned(transport: str, algorithm: str) -> bool:
+    """Say whether a collective costs what NCCL's choice of a protocol does: not with versions before protocols."""
+    return transport in NCCL and algorithm not in (*OF_NCCL_1, NCCL_2_4)
+
+
+def _piece_bytes(
+    op: str, name: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
+) -> float:
+    """Return the piece of a chain that all channels of a host share, for the protocol that NCCL chooses."""
+    rates = _rates(topology, gpus, transport)
+    protocol = protocol_of(op, name, num_bytes, NcclRanks(len(gpus), 1), rates)
+    return PIECE_BYTES * num_channels(topology, gpus, transport) if protocol == "Simple" else LL_PIECE_BYTES
 
 
 def algorithm_name(
@@ -227,6 +244,8 @@ def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
         links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
+    links = topology.routes(src[inside], dst[inside]).links
+    has_nvlink = len(links) > 0 and all(topology.links.kind[link].startswith("nvlink") for link in np.unique(links))
     whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
     return NcclRates(
@@ -236,6 +255,7 @@ def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
         ring_plateau(*architectures),
         found_channels(len(rings), whole / len(rings), num_hosts, *architectures)[0],
         compute_capability(*architectures),
+        has_nvlink,
     )
 
 
@@ -254,15 +274,13 @@ def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") 
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
-    """Return the rate that NCCL assumes of the first GPU's link to a switch that adds, in bytes/s; None without one."""
+    """Return the rate of the first GPU's link to a switch that adds, in bytes/s; None without one."""
     if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
         return None
     gpu = int(gpus[0])
     (switch, *_) = nodes_in_host(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
     link = topology.route(int(topology.gpus[gpu]), switch)
-    sheet = topology.gpu_sheets[gpu]
-    assert sheet is not None
-    return float(topology.links.bytes_per_s[link].min()) * NVLS_EFFICIENCY[load_gpu(sheet).architecture]
+    return float(topology.links.bytes_per_s[link].min())
 
 
 def _dims(topology: Topology, num_ranks: int, given: tuple[int, ...] | None) -> tuple[int, ...]:
