@@ -85,7 +85,8 @@ class NcclRates(NamedTuple):
     `switch_bytes_per_s` is that of a GPU's link to a switch that reduces, None without such a switch; `plateau` is that
     of `ring_plateau` for the GPUs, `num_channels` the number that NCCL's search finds (`nccl_channels.found_channels`;
     infinity sets no limit) and `capability` the least compute capability, times 10, of the GPUs. `has_nvlink` says
-    whether the GPUs of a host reach one another over NVLink.
+    whether the GPUs of a host reach one another over NVLink, and `channel_bytes_per_s` is the rate of a channel that the
+    search finds.
     """
 
     bytes_per_s: float
@@ -95,6 +96,11 @@ class NcclRates(NamedTuple):
     num_channels: float = math.inf
     capability: int = 80
     has_nvlink: bool = True
+    channel_bytes_per_s: float = math.inf
+
+    def of_channels(self) -> NcclRates:
+        """Return these rates as NCCL estimates them: no more than its channels have at the speed that it found."""
+        return self._replace(bytes_per_s=min(self.bytes_per_s, self.num_channels * self.channel_bytes_per_s))
 
 
 class NcclRanks(NamedTuple):
@@ -132,6 +138,7 @@ def nccl_tuning(
     >>> [nccl_tuning("all-gather", size, *eight).protocol for size in (1e6, 8e6, 64e6)]
     ['LL', 'LL128', 'Simple']
     """
+    rates = rates.of_channels()
     seconds = {
         Tuning("ring", protocol): _ring_seconds(op, protocol, num_bytes, ranks, rates)
         for protocol in protocols(ranks, rates)

@@ -5,7 +5,7 @@ The formulas follow NCCL 2.30.7 (commit 5067397c). A ring with the protocol Simp
 hop. A reduction in the switch goes in loops of 16 to 128 KiB for each channel and head (`src/enqueue.cc`). LL sends 8
 bytes of flags with 8 of data, LL128 8 with 120.
 
-Inside one host with NVLink, latencies and copying rates are fitted on measurements of A100, H100 and B200 (`_FITTED`).
+Inside one host with NVLink, latencies and copying rates are fitted on measurements of A100, H100 and B200 (`FITTED`).
 Elsewhere they are the constants of NCCL's own estimate (`clustersim.collectives.nccl`).
 """
 
@@ -19,6 +19,7 @@ from clustersim.collectives.nccl import (
     NcclRates,
     Tuning,
     hop_latencies,
+    nccl_tuning,
     links_of_trees,
     num_ring_steps,
     nvls_heads,
@@ -35,43 +36,45 @@ _P2P_LL_BYTES = 16384
 """Messages of at most so many bytes are sent with LL: `P2P_LL_THRESHOLD` in src/enqueue.cc."""
 
 KIB = 1024
-_MOST_CHUNK = 128 * KIB  # NVLS_CHUNKSIZE
-_NVLS_CHUNKS = ((64, 64 * KIB), (8, 32 * KIB), (2, 16 * KIB))
+_CHUNK = 2048 * KIB  # of a channel: half of the slots of its buffer of 4 MiB
+_MOST_CHANNELS = 32
+_MOST_NVLS_CHUNK = 64 * KIB
+"""NCCL has chunks of 128 KiB above some GiB. The tables end below; assumed: these are no quicker."""
+_NVLS_CHUNKS = ((8, 32 * KIB), (2, 16 * KIB))
+_NVLS_SHARE = 0.95
+"""Share of a link's rate in a loop of a reduction in the switch: assumed, about what loops of 64 KiB have on H100."""
+_FITTED_HEADS = 8
 
 
 class Fitted(NamedTuple):
     """Constants of GPUs behind NVLink in one host: base latencies and hops in us, rates in GB/s.
 
-    `ll`, `ll128` and `simple` are the base and a hop of rings. LL128 reaches `ll128_share` of the rate of NCCL's own
-    estimate. The GPU copies the part of the buffer that stays with it at `copy`. A direct message has the latency
-    `p2p_ll` and `p2p_ll_peer` for each receiver, or `p2p_simple`, and the part that stays is copied at `p2p_copy`.
-    A loop of a reduction in the switch takes `nvls_loop_us` beside its bytes, and starting and ending it as long as
-    `nvls_loops`.
+    `ll` and `simple` are the base and a hop of rings, `ll128` the base and the share of the rate in NCCL's own estimate
+    (its hop too is that of the estimate). With Simple, the GPU copies the part of the buffer that stays with it at the first rate of `copy`, and the
+    pipeline is filled by the first chunks of that part at the second. Direct messages with LL have the base and the
+    time for each receiver of `p2p_ll`; with Simple they have `p2p_simple`, and what stays is copied at `p2p_copy`. `nvls` are the time of a loop of a reduction in the switch with 8 heads beside its bytes, in us, and how many
+    loops the start and the end take.
     """
 
     ll: tuple[float, float]
     ll128: tuple[float, float]
     simple: tuple[float, float]
-    ll128_share: float
-    copy: float
+    copy: tuple[float, float]
     p2p_ll: tuple[float, float]
     p2p_simple: float
     p2p_copy: float
     nvls: tuple[float, float] = (0.0, 0.0)
 
 
-_FITTED: dict[int, Fitted] = {
-    80: Fitted((9.8, 0.84), (24.4, 0.35), (28.0, 7.3), 0.70, 353, (11.4, 0.33), 18.0, 225),
-    90: Fitted((5.1, 0.80), (12.6, 1.9), (19.0, 2.8), 1.0, 632, (7.1, 0.21), 13.1, 607, (4.8, 2.5)),
-    100: Fitted((8.35, 1.27), (14.0, 1.9), (13.0, 10.0), 1.0, 891, (9.1, 0.52), 16.7, 489, (11.2, 1.93)),
+FITTED: dict[int, Fitted] = {
+    80: Fitted((9.88, 0.84), (15.2, 0.765), (19.3, 10.5), (650, 428), (11.4, 0.328), 18.8, 313),
+    90: Fitted((5.14, 0.804), (11.9, 0.976), (17.8, 3.19), (934, 1360), (7.08, 0.214), 13.2, 712, (5.07, 2.36)),
+    100: Fitted((8.35, 1.27), (14.0, 1.0), (12.0, 9.98), (1250, 2240), (9.07, 0.515), 16.8, 528, (10.5, 2.1)),
 }
 """By the least compute capability, times 10. Fitted by tools/collectives_residuals.py on every second size (even
 powers of two, 2-byte elements) of one version in the tables of aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0): NCCL
-2.27.3 on A100 SXM, 2.29.2 on H100 SXM and on B200 SXM. docs/physics/collectives.md has the errors on the rest."""
-
-_NVLS_SHARE = 0.95
-"""Share of a link's rate in a loop of a reduction in the switch: assumed, about what loops of 64 KiB on H100 and B200
-have in the same tables."""
+2.27.3 on A100 SXM, 2.29.2 on H100 SXM and on B200 SXM. LL128 of B200, with two such rows, has the constants of NCCL's
+estimate. docs/physics/collectives.md has the errors on the rest."""
 
 
 class NcclCost(NamedTuple):
@@ -91,7 +94,7 @@ def fitted_constants(ranks: NcclRanks, rates: NcclRates) -> Fitted | None:
     """Return the measured constants of one host, or None where there are none."""
     if ranks.num_hosts > 1 or not rates.has_nvlink:
         return None
-    return next((_FITTED[least] for least in sorted(_FITTED, reverse=True) if rates.capability >= least), None)
+    return next((FITTED[least] for least in sorted(FITTED, reverse=True) if rates.capability >= least), None)
 
 
 def nccl_cost(op: str, tuning: Tuning, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> NcclCost:
@@ -101,6 +104,24 @@ def nccl_cost(op: str, tuning: Tuning, num_bytes: float, ranks: NcclRanks, rates
     if tuning.algorithm == "tree":
         return _tree_cost(tuning.protocol, num_bytes, ranks, rates)
     return _ring_cost(op, tuning.protocol, num_bytes, ranks, rates)
+
+
+def one_host_seconds(op: str, num_bytes: float, num_ranks: int, rates: NcclRates) -> float:
+    """Return the seconds of a collective of one host without a tree, behind a switch that nothing else uses.
+
+    wait + hops x latency of a hop + bytes on the wire over the rate of a GPU's link: what a simulation gives too.
+    """
+    ranks = NcclRanks(num_ranks, 1)
+    if op == "all-to-all":
+        part = num_bytes / num_ranks
+        cost, hops, wire = p2p_cost(num_ranks - 1, part, part, ranks, rates), 1, (num_ranks - 1) * part
+    else:
+        tuning = nccl_tuning(op, num_bytes, ranks, rates)
+        cost, steps = nccl_cost(op, tuning, num_bytes, ranks, rates), num_ring_steps(op, num_ranks)
+        hops, wire = steps, steps * num_bytes / num_ranks
+        if tuning.algorithm == "nvls":
+            hops, wire = 0, nvls_all_reduce_cost(num_ranks, num_bytes).num_bytes
+    return cost.wait_s + hops * cost.inside_us * 1e-6 + wire * cost.wire_factor / rates.bytes_per_s
 
 
 def p2p_protocol(message_bytes: float) -> str:
@@ -130,15 +151,22 @@ def _ring_cost(op: str, protocol: str, num_bytes: float, ranks: NcclRanks, rates
     is_chain = op in ("broadcast", "reduce")
     fitted = None if is_chain else fitted_constants(ranks, rates)
     if fitted is not None:
-        base_us, inside_us = {"LL": fitted.ll, "LL128": fitted.ll128, "Simple": fitted.simple}[protocol]
-        rate *= fitted.ll128_share if protocol == "LL128" else 1.0
-        copy_s = part / (fitted.copy * 1e9) if protocol == "Simple" else 0.0
+        ll128_us = fitted.ll128[0], inside_us
+        base_us, inside_us = {"LL": fitted.ll, "LL128": ll128_us, "Simple": fitted.simple}[protocol]
+        rate *= fitted.ll128[1] if protocol == "LL128" else 1.0
+        copy_s = _copy_s(part, fitted.copy, rates) if protocol == "Simple" else 0.0
     if protocol == "Simple" and ranks.num_hosts == 1 and not is_chain:
         inside_us = max(0.0, inside_us - part / rates.bytes_per_s / 2 * 1e6)
     if protocol == "Simple" and ranks.num_hosts > 1 and not is_chain:
         inside_us, between_us = inside_us * rates.plateau, between_us * rates.plateau
     slower_s = _slower_s(steps * part, rate, rates.bytes_per_s, protocol)
     return NcclCost(base_us * 1e-6 + copy_s + slower_s, inside_us, between_us, _WIRE_FACTOR[protocol])
+
+
+def _copy_s(part: float, copy: tuple[float, float], rates: NcclRates) -> float:
+    """Return the time in which a GPU copies its own part, and first fills the pipeline of its channels."""
+    first = min(part, _CHUNK * min(_MOST_CHANNELS, 2 * rates.num_channels))
+    return part / (copy[0] * 1e9) + first / (copy[1] * 1e9)
 
 
 def _tree_cost(protocol: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> NcclCost:
@@ -156,13 +184,15 @@ def _slower_s(num_bytes: float, rate: float, links_bytes_per_s: float, protocol:
 def _nvls_cost(num_bytes: float, num_ranks: int, rates: NcclRates) -> NcclCost:
     """Return the cost of a reduction in the switch, as the time that its loops take more than the bytes on the links.
 
-    (b / l + k) (t + (1 + 1 / n) l / (0.95 B)) in all, with l bytes in a loop, t and k of `Fitted.nvls`.
+    (b / l + k) (t h / 8 + (1 + 1 / n) l / (0.95 B)) in all, with l bytes in a loop, h heads, and t and k of
+    `Fitted.nvls`. Assumed: the time of a loop is in proportion to the heads, since a block serves one after the other.
     """
     assert rates.switch_bytes_per_s is not None
-    fitted = _FITTED[100 if rates.capability >= 100 else 90]
+    fitted = FITTED[100 if rates.capability >= 100 else 90]
     loop_us, more_loops = fitted.nvls
     loop = nvls_loop_bytes(num_bytes, num_ranks, rates.capability)
-    loop_s = loop_us * 1e-6 + loop * (1 + 1 / num_ranks) / (_NVLS_SHARE * rates.switch_bytes_per_s)
+    loop_s = loop_us * 1e-6 * nvls_heads(num_ranks) / _FITTED_HEADS
+    loop_s += loop * (1 + 1 / num_ranks) / (_NVLS_SHARE * rates.switch_bytes_per_s)
     wire_s = nvls_all_reduce_cost(num_ranks, num_bytes).num_bytes / rates.switch_bytes_per_s
     return NcclCost(max(0.0, (num_bytes / loop + more_loops) * loop_s - wire_s))
 
@@ -174,7 +204,7 @@ def nvls_loop_bytes(num_bytes: float, num_ranks: int, capability: int) -> float:
     [2.0, 4.0, 8.0]
     """
     at_once = NVLS_CHANNELS[100 if capability >= 100 else 90] * nvls_heads(num_ranks)
-    chunk = _MOST_CHUNK
+    chunk = _MOST_NVLS_CHUNK
     for loops, smaller in _NVLS_CHUNKS:
         if num_bytes < loops * at_once * chunk and chunk > smaller:
             chunk = smaller

@@ -248,14 +248,16 @@ def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
     has_nvlink = len(links) > 0 and all(topology.links.kind[link].startswith("nvlink") for link in np.unique(links))
     whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    num_found, gb_per_s = found_channels(len(rings), whole / len(rings), num_hosts, *architectures)
     return NcclRates(
         whole,
         bus(inside),
         _switch_bytes_per_s(topology, gpus),
         ring_plateau(*architectures),
-        found_channels(len(rings), whole / len(rings), num_hosts, *architectures)[0],
+        num_found,
         compute_capability(*architectures),
         has_nvlink,
+        gb_per_s * 1e9,
     )
 
 
