@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,12 +75,12 @@ class Row(NamedTuple):
 
 def read_rows(tables: Path) -> list[Row]:
     """Return the rows of all systems from 1 KiB on."""
-    import pyarrow.parquet as pq
+    pq = import_module("pyarrow.parquet")
 
     rows = []
     for system in SYSTEMS:
         for file in sorted((tables / system.folder / "comm" / "nccl").glob("*/nccl_perf.parquet")):
-            times: dict[tuple[Any, ...], list[float]] = {}
+            times: dict[tuple[str, str, int, float], list[float]] = {}
             for row in pq.read_table(file).to_pylist():
                 num_bytes = row["message_size"] * ELEMENT_BYTES[row["nccl_dtype"]]
                 key = OPS[row["op_name"]], row["nccl_dtype"], row["num_gpus"], float(num_bytes)
@@ -118,11 +119,13 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("ring LL", (5, 0.8), lambda own, new: own._replace(ll=tuple(new))),
-    Part("ring LL128", (14, 1), lambda own, new: own._replace(ll128=tuple(new))),
-    Part("ring Simple", (20, 4, 800, 800), lambda own, new: own._replace(simple=tuple(new[:2]), copy=tuple(new[2:]))),
-    Part("nvls Simple", (5, 2), lambda own, new: own._replace(nvls=tuple(new))),
-    Part("direct LL", (7, 0.3), lambda own, new: own._replace(p2p_ll=tuple(new))),
+    Part("ring LL", (5, 0.8), lambda own, new: own._replace(ll=(new[0], new[1]))),
+    Part("ring LL128", (14, 1), lambda own, new: own._replace(ll128=(new[0], new[1]))),
+    Part(
+        "ring Simple", (20, 4, 800, 800), lambda own, new: own._replace(simple=(new[0], new[1]), copy=(new[2], new[3]))
+    ),
+    Part("nvls Simple", (5, 2), lambda own, new: own._replace(nvls=(new[0], new[1]))),
+    Part("direct LL", (7, 0.3), lambda own, new: own._replace(p2p_ll=(new[0], new[1]))),
     Part("direct Simple", (15, 800), lambda own, new: own._replace(p2p_simple=new[0], p2p_copy=new[1])),
 )
 

@@ -26,8 +26,8 @@ from clustersim.collectives.schedule import Relays, Schedule, Step
 PIECE_BYTES = 512 * 1024
 """One of the 8 slots of NCCL's 4 MiB buffer for large messages (`NCCL_STEPS`, `NCCL_BUFFSIZE`)."""
 
-LL_PIECE_BYTES = 16 * 1024
-"""A piece with the protocols LL and LL128: assumed, small enough that the pipeline fills quickly, as with their lines."""
+LINES_BYTES = 1024
+"""A piece with the protocols LL and LL128, which pass on lines of 16 and 128 bytes: assumed, so many of them together."""
 
 PIECES_PER_HOP = 8
 

@@ -129,9 +129,7 @@ def nccl_choice(num_bytes: float, num_ranks: int, num_hosts: int, rates: NcclRat
     return "double-tree" if chosen == "tree" else chosen
 
 
-def nccl_tuning(
-    op: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates, algorithm: str | None = None
-) -> Tuning:
+def nccl_tuning(op: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates, algorithm: str | None = None) -> Tuning:
     """Return the algorithm and the protocol with the shortest estimate, or the protocol of a given algorithm.
 
     >>> eight = NcclRanks(8, 1), NcclRates(240e9)
@@ -262,7 +260,9 @@ def ring_bus(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
 
 def _tree_rate(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
     """Return buffer bytes per second: half of the bus rate of the protocol."""
-    return tree_bus(protocol, ranks, rates, 0.92) / 2 * (_UNBALANCED_TREE if ranks.num_ranks == ranks.num_hosts else 1.0)
+    return (
+        tree_bus(protocol, ranks, rates, 0.92) / 2 * (_UNBALANCED_TREE if ranks.num_ranks == ranks.num_hosts else 1.0)
+    )
 
 
 def tree_bus(protocol: str, ranks: NcclRanks, rates: NcclRates, share: float = 1.0) -> float:

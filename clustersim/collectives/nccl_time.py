@@ -19,8 +19,8 @@ from clustersim.collectives.nccl import (
     NcclRates,
     Tuning,
     hop_latencies,
-    nccl_tuning,
     links_of_trees,
+    nccl_tuning,
     num_ring_steps,
     nvls_heads,
     ring_bus,
@@ -190,7 +190,7 @@ def _nvls_cost(num_bytes: float, num_ranks: int, rates: NcclRates) -> NcclCost:
     assert rates.switch_bytes_per_s is not None
     fitted = FITTED[100 if rates.capability >= 100 else 90]
     loop_us, more_loops = fitted.nvls
-    loop = nvls_loop_bytes(num_bytes, num_ranks, rates.capability)
+    loop = min(num_bytes, nvls_loop_bytes(num_bytes, num_ranks, rates.capability)) or 1.0
     loop_s = loop_us * 1e-6 * nvls_heads(num_ranks) / _FITTED_HEADS
     loop_s += loop * (1 + 1 / num_ranks) / (_NVLS_SHARE * rates.switch_bytes_per_s)
     wire_s = nvls_all_reduce_cost(num_ranks, num_bytes).num_bytes / rates.switch_bytes_per_s

@@ -222,9 +222,7 @@ class Schedule:
             return parts[part].ranges(own)
 
         relays, wait_s = _concatenated(parts), sum(part.wait_s for part in parts)
-        return cls(
-            parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, relays, wait_s=wait_s
-        )
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, relays, wait_s=wait_s)
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:

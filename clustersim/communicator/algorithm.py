@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.chain import LL_PIECE_BYTES, PIECE_BYTES
+from clustersim.collectives.chain import LINES_BYTES, PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRanks, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
@@ -83,8 +83,14 @@ def schedule_collective(
         else:
             found = _channels(topology, gpus, transport)
             options |= {"rings": found.rings(), "chains": found.paths}
-            if len(found.paths) == len(groups) == 1:
-                options["piece_bytes"] = _piece_bytes(op, name, topology, gpus, num_bytes, transport)
+            protocol = None
+            if is_tuned(transport, algorithm):
+                ranks = NcclRanks(len(gpus), len(groups))
+                protocol = protocol_of(op, name, num_bytes, ranks, _rates(topology, gpus, transport))
+            if protocol in ("LL", "LL128"):
+                options["piece_bytes"] = LINES_BYTES
+            elif len(found.paths) == len(groups) == 1 and name != "double-tree":
+                options["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
     accepted = options_of(make_schedule)
     schedule = make_schedule(len(gpus), num_bytes, **{key: options[key] for key in options if key in accepted})
     if is_tuned(transport, algorithm):
@@ -98,15 +104,6 @@ def schedule_collective(
 def is_tuned(transport: str, algorithm: str) -> bool:
     """Say whether a collective costs what NCCL's choice of a protocol does: not with versions before protocols."""
     return transport in NCCL and algorithm not in (*OF_NCCL_1, NCCL_2_4)
-
-
-def _piece_bytes(
-    op: str, name: str, topology: Topology, gpus: np.ndarray, num_bytes: float, transport: str
-) -> float:
-    """Return the piece of a chain that all channels of a host share, for the protocol that NCCL chooses."""
-    rates = _rates(topology, gpus, transport)
-    protocol = protocol_of(op, name, num_bytes, NcclRanks(len(gpus), 1), rates)
-    return PIECE_BYTES * num_channels(topology, gpus, transport) if protocol == "Simple" else LL_PIECE_BYTES
 
 
 def algorithm_name(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from clustersim.collectives.nccl import NVLS_CHANNELS
-from clustersim.collectives.nccl_channels import compute_capability
 from clustersim.collectives.nccl_1 import NCCL_1_CHANNELS, OF_NCCL_1
+from clustersim.collectives.nccl_channels import compute_capability
 from clustersim.communicator.algorithm import NCCL, num_channels
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport

@@ -1,4 +1,4 @@
-"""A schedule with the costs of the protocol that NCCL chooses for it: latencies of its hops, bytes on the wire, pauses."""
+"""A schedule with the costs of the protocol that NCCL chooses for it: latencies, bytes on the wire, waits."""
 
 from __future__ import annotations
 
