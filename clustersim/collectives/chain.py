@@ -27,7 +27,7 @@ PIECE_BYTES = 512 * 1024
 """One of the 8 slots of NCCL's 4 MiB buffer for large messages (`NCCL_STEPS`, `NCCL_BUFFSIZE`)."""
 
 LINES_BYTES = 1024
-"""A piece with the protocols LL and LL128, which pass on lines of 16 and 128 bytes: assumed, so many of them together."""
+"""A piece with the protocols LL and LL128, which pass on lines of 16 and 128 bytes: assumed: so many together."""
 
 PIECES_PER_HOP = 8
 

@@ -71,8 +71,8 @@ def double_tree_all_reduce(
 
     2 (num_chunks + h - 1) steps for trees of height h = ceil(log2 n). A rank sends half of the buffer up each tree of
     which it is not the root, and down to each child: at most twice the buffer if n is even, 2 (n - 1) / n of it on
-    average. Pieces of `piece_bytes` by default. NCCL begins to send a piece down while others are still on the way up; here
-    all pieces go down after the last one has come up, which keeps the links busy for as long.
+    average. Pieces of `piece_bytes` by default. NCCL begins to send a piece down while others are still on the way up;
+    here all pieces go down after the last one has come up, which keeps the links busy for as long.
 
     With `chains` there are two trees over the hosts for each channel, with an equal share each, and h is the height of
     the tree over hosts plus the length of the longest chain below it. Ranks then send ahead.

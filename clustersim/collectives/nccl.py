@@ -85,8 +85,8 @@ class NcclRates(NamedTuple):
     `switch_bytes_per_s` is that of a GPU's link to a switch that reduces, None without such a switch; `plateau` is that
     of `ring_plateau` for the GPUs, `num_channels` the number that NCCL's search finds (`nccl_channels.found_channels`;
     infinity sets no limit) and `capability` the least compute capability, times 10, of the GPUs. `has_nvlink` says
-    whether the GPUs of a host reach one another over NVLink, and `channel_bytes_per_s` is the rate of a channel that the
-    search finds.
+    whether the GPUs of a host reach one another over NVLink, and `channel_bytes_per_s` is the rate of a channel that
+    the search finds.
     """
 
     bytes_per_s: float

@@ -50,10 +50,11 @@ class Fitted(NamedTuple):
     """Constants of GPUs behind NVLink in one host: base latencies and hops in us, rates in GB/s.
 
     `ll` and `simple` are the base and a hop of rings, `ll128` the base and the share of the rate in NCCL's own estimate
-    (its hop too is that of the estimate). With Simple, the GPU copies the part of the buffer that stays with it at the first rate of `copy`, and the
-    pipeline is filled by the first chunks of that part at the second. Direct messages with LL have the base and the
-    time for each receiver of `p2p_ll`; with Simple they have `p2p_simple`, and what stays is copied at `p2p_copy`. `nvls` are the time of a loop of a reduction in the switch with 8 heads beside its bytes, in us, and how many
-    loops the start and the end take.
+    (its hop too is that of the estimate). With Simple, the GPU copies the part of the buffer that stays with it at the
+    first rate of `copy`, and the first chunks of that part fill the pipeline at the second. Direct messages with LL
+    have the base and the time for each receiver of `p2p_ll`; with Simple they have `p2p_simple`, and what stays is
+    copied at `p2p_copy`. `nvls` are the time of a loop of a reduction in the switch with 8 heads beside its bytes, in
+    us, and how many loops the start and the end take.
     """
 
     ll: tuple[float, float]
