@@ -81,14 +81,15 @@ estimate. docs/physics/collectives.md has the errors on the rest."""
 class NcclCost(NamedTuple):
     """What a collective costs beside the bytes of its buffer on the links.
 
-    `wait_s` once, `inside_us` and `between_us` for a hop of a chunk within and between hosts, and `wire_factor` bytes
-    on the links for each byte.
+    `wait_s` once, `inside_us` and `between_us` for a hop of a chunk within and between hosts, `plateau` times (that of
+    `ring_plateau`), and `wire_factor` bytes on the links for each byte.
     """
 
     wait_s: float
     inside_us: float = 0.0
     between_us: float = 0.0
     wire_factor: float = 1.0
+    plateau: float = 1.0
 
 
 def fitted_constants(ranks: NcclRanks, rates: NcclRates) -> Fitted | None:
@@ -158,10 +159,9 @@ def _ring_cost(op: str, protocol: str, num_bytes: float, ranks: NcclRanks, rates
         copy_s = _copy_s(part, fitted.copy, rates) if protocol == "Simple" else 0.0
     if protocol == "Simple" and ranks.num_hosts == 1 and not is_chain:
         inside_us = max(0.0, inside_us - part / rates.bytes_per_s / 2 * 1e6)
-    if protocol == "Simple" and ranks.num_hosts > 1 and not is_chain:
-        inside_us, between_us = inside_us * rates.plateau, between_us * rates.plateau
-    slower_s = _slower_s(steps * part, rate, rates.bytes_per_s, protocol)
-    return NcclCost(base_us * 1e-6 + copy_s + slower_s, inside_us, between_us, _WIRE_FACTOR[protocol])
+    plateau = rates.plateau if protocol == "Simple" and ranks.num_hosts > 1 and not is_chain else 1.0
+    wait_s = base_us * plateau * 1e-6 + copy_s + _slower_s(steps * part, rate, rates.bytes_per_s, protocol)
+    return NcclCost(wait_s, inside_us, between_us, _WIRE_FACTOR[protocol], plateau)
 
 
 def _copy_s(part: float, copy: tuple[float, float], rates: NcclRates) -> float:

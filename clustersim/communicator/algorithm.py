@@ -11,14 +11,14 @@ import numpy as np
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.chain import LINES_BYTES, PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRanks, NcclRates, ring_plateau
+from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.communicator.extra_ranks import nodes_in_host
 from clustersim.communicator.memo import cached_by_topology
-from clustersim.communicator.tuned import protocol_of, tuned
+from clustersim.communicator.tuned import is_of_nccl, protocol_of, ranks_of, tuned
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.topology import Topology
@@ -84,8 +84,8 @@ def schedule_collective(
             found = _channels(topology, gpus, transport)
             options |= {"rings": found.rings(), "chains": found.paths}
             protocol = None
-            if is_tuned(transport, algorithm):
-                ranks = NcclRanks(len(gpus), len(groups))
+            if is_tuned(transport, algorithm) and is_of_nccl(op, name):
+                ranks = ranks_of(topology, gpus)
                 protocol = protocol_of(op, name, num_bytes, ranks, _rates(topology, gpus, transport))
             if protocol in ("LL", "LL128"):
                 options["piece_bytes"] = LINES_BYTES
@@ -94,6 +94,8 @@ def schedule_collective(
     accepted = options_of(make_schedule)
     schedule = make_schedule(len(gpus), num_bytes, **{key: options[key] for key in options if key in accepted})
     if is_tuned(transport, algorithm):
+        if not is_of_nccl(op, name) or len(gpus) < 2:
+            return name, schedule
         return name, tuned(schedule, op, name, topology, gpus, num_bytes, _rates(topology, gpus, transport))
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
@@ -236,19 +238,22 @@ def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
     nodes = topology.gpus[gpus[rings]]
     src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
     inside = topology.node_hosts[src] == topology.node_hosts[dst]
+    routes = topology.routes(src, dst)
+    all_inside = routes.links[np.repeat(inside, routes.lengths)]
 
-    def bus(hops: np.ndarray) -> float:
-        links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
+    def bus(crossed: np.ndarray) -> float:
+        links, num_hops = np.unique(crossed, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    links = topology.routes(src[inside], dst[inside]).links
-    has_nvlink = len(links) > 0 and all(topology.links.kind[link].startswith("nvlink") for link in np.unique(links))
-    whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
-    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    kinds, number = topology.link_kinds
+    used = np.unique(number[all_inside])
+    has_nvlink = len(used) > 0 and all(kinds[kind].startswith("nvlink") for kind in used.tolist())
+    whole, architectures = bus(routes.links), _architectures(topology, gpus)
+    num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
     num_found, gb_per_s = found_channels(len(rings), whole / len(rings), num_hosts, *architectures)
     return NcclRates(
         whole,
-        bus(inside),
+        bus(all_inside),
         _switch_bytes_per_s(topology, gpus),
         ring_plateau(*architectures),
         num_found,

@@ -31,30 +31,37 @@ def protocol_of(op: str, name: str, num_bytes: float, ranks: NcclRanks, rates: N
     return nccl_tuning(op, num_bytes, ranks, rates, OF_ESTIMATE[name]).protocol
 
 
+def is_of_nccl(op: str, name: str) -> bool:
+    """Say whether an algorithm is one that NCCL has for a collective.
+
+    >>> is_of_nccl("all-reduce", "ring"), is_of_nccl("all-reduce", "doubling")
+    (True, False)
+    """
+    return (op in _IN_CHANNELS and name in OF_ESTIMATE) or _DIRECT.get(op) == name
+
+
 def tuned(
     schedule: Schedule, op: str, name: str, topology: Topology, gpus: np.ndarray, num_bytes: float, rates: NcclRates
 ) -> Schedule:
     """Return a schedule of `num_bytes` among GPUs [num_ranks] with the costs of NCCL's protocol.
 
-    Its hops wait for their share of the transport's overheads, which are the latencies of Simple. Algorithms that NCCL
-    does not have, and schedules without steps, stay as they are.
+    Its hops wait for their share of the transport's overheads, which are the latencies of Simple. A schedule without
+    steps stays as it is.
     """
     num_ranks = len(gpus)
-    ranks = NcclRanks(num_ranks, _num_hosts(topology, gpus))
+    ranks = ranks_of(topology, gpus)
     if num_ranks == 1 or not schedule.num_steps:
         return schedule
     if op in _IN_CHANNELS and name in OF_ESTIMATE:
         chosen = nccl_tuning(op, num_bytes, ranks, rates, OF_ESTIMATE[name])
         cost = nccl_cost(op, chosen, num_bytes, ranks, rates)
         relays = Relays.of([], [], []) if schedule.relays is None else schedule.relays
-    elif _DIRECT.get(op) == name:
+    else:
         part = num_bytes if op == "send-recv" else num_bytes / num_ranks
         own, peers = (part, num_ranks - 1) if op == "all-to-all" else (0.0, 1 if op == "send-recv" else num_ranks - 1)
         cost = p2p_cost(peers, part, own, ranks, rates)
         relays = _slowest_hop(schedule, topology, gpus)
-    else:
-        return schedule
-    relays = relays._replace(shares=_shares(relays, topology, gpus, cost))
+    relays = relays._replace(times=relays.times * cost.plateau, shares=_shares(relays, topology, gpus, cost))
     return replace(schedule.on_wire(cost.wire_factor), relays=relays, wait_s=cost.wait_s)
 
 
@@ -73,6 +80,7 @@ def _slowest_hop(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> Re
     return Relays.of(columns.src[[first]], columns.dst[[first]])
 
 
-def _num_hosts(topology: Topology, gpus: np.ndarray) -> int:
+def ranks_of(topology: Topology, gpus: np.ndarray) -> NcclRanks:
+    """Return the number of GPUs [num_ranks] and of their hosts; one without a host is by itself."""
     hosts = topology.gpu_hosts[gpus]
-    return len(np.unique(hosts[hosts >= 0])) + int((hosts < 0).sum())
+    return NcclRanks(len(gpus), len(np.unique(hosts[hosts >= 0])) + int((hosts < 0).sum()))

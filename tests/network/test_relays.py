@@ -49,9 +49,12 @@ def test_a_ring_of_large_messages_between_hosts_has_a_plateau():
     """Simple has 1.4 times the latency with A100, 1.9 with V100; inside a host half of a large part hides it."""
 
     def latencies_us(cluster: Topology) -> set[float]:
-        relays = nccl("all-reduce", "ring", cluster, 8e9).relays
-        inside = relays.src // 8 == relays.dst // 8
-        return {*np.round(relays.shares * np.where(inside, 4.0, 14.0), 9).tolist()}
+        """Return the latencies of a hop within and between hosts."""
+        schedule, num_rings = nccl("all-reduce", "ring", cluster, 8e9), 8 if cluster.num_gpus > 16 else 4
+        relays, inside = schedule.relays, schedule.relays.src // 8 == schedule.relays.dst // 8
+        times = relays.times / schedule.num_steps * cluster.num_gpus * (len(relays.src) / cluster.num_gpus)
+        assert len(relays.src) == cluster.num_gpus * (num_rings if cluster.num_gpus > 8 else 1)
+        return {*np.round(times * relays.shares * np.where(inside, 4.0, 14.0), 9).tolist()}
 
     assert latencies_us(dgx(4)) == {round(1.4 * 3.4, 9), round(1.4 * 14, 9)}
     older = load_topology({"kind": "star", "num_hosts": 2, "link": "25 GB/s", "hop": "0 s", "host": "dgx-1"})
