@@ -26,6 +26,9 @@ from clustersim.collectives.schedule import Relays, Schedule, Step
 PIECE_BYTES = 512 * 1024
 """One of the 8 slots of NCCL's 4 MiB buffer for large messages (`NCCL_STEPS`, `NCCL_BUFFSIZE`)."""
 
+LINES_BYTES = 1024
+"""A piece with the protocols LL and LL128, which pass on lines of 16 and 128 bytes: assumed: so many together."""
+
 PIECES_PER_HOP = 8
 
 
@@ -100,6 +103,6 @@ def _chains(
     own = np.repeat(np.arange(len(orders)), num_ranks - 1)
     ends = from_root[:, :-1].ravel(), from_root[:, 1:].ravel()
     columns = Step.of(*ends, num_bytes / len(orders) / pieces, own * pieces - first, reduce=not down)
-    relays = None if rings is None else Relays(*ends, np.full(len(first), 1 / len(orders)))
+    relays = None if rings is None else Relays.of(*ends, 1 / len(orders))
     runs, num_steps = RunLengthSteps(columns, first, first + pieces), pieces + num_ranks - 2
     return runs.schedule(num_ranks, num_steps, pieces * len(orders), relays)

@@ -46,6 +46,8 @@ def choose(
     plateau: float = 1.4,
     num_channels: float = math.inf,
     capability: int = 80,
+    has_nvlink: bool = True,
+    channel_bytes_per_s: float = math.inf,
 ) -> str:
     """Return the name of the algorithm that `transport` would choose for a collective.
 
@@ -53,8 +55,8 @@ def choose(
       NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
       run at a bus rate of `bytes_per_s`, and within one host they would run at `inside_bytes_per_s`; a GPU's link to a
       switch that reduces runs at `switch_bytes_per_s`, None without such a switch; `plateau` is that of
-      `nccl.ring_plateau`, by default that of Ampere and later GPUs; `num_channels` and `capability` are those of
-      `nccl.NcclRates`.
+      `nccl.ring_plateau`, by default that of Ampere and later GPUs; `num_channels`, `capability`, `has_nvlink`
+      and `channel_bytes_per_s` are those of `nccl.NcclRates`.
     - `mpi`: MPICH's rules by size and number of ranks, without those that consider hosts.
     - `gloo`: what its sources do.
     - `tcp` and `ideal`: rings.
@@ -66,9 +68,18 @@ def choose(
     """
     check_collective(num_ranks, num_bytes)
     check_at_least_one("ranks_per_host", ranks_per_host)
-    rates = NcclRates(bytes_per_s, inside_bytes_per_s, switch_bytes_per_s, plateau, num_channels, capability)
+    rates = NcclRates(
+        bytes_per_s,
+        inside_bytes_per_s,
+        switch_bytes_per_s,
+        plateau,
+        num_channels,
+        capability,
+        has_nvlink,
+        channel_bytes_per_s,
+    )
     for name, rate in rates._asdict().items():
-        if name != "capability" and rate is not None and not rate > 0:
+        if name not in ("capability", "has_nvlink") and rate is not None and not rate > 0:
             raise InputError(f"a rate must be above 0 (got {name} = {rate})", got=str(rate))
     return RULES[transport][op](CollectiveRequest(num_ranks, num_bytes, ranks_per_host, rates))
 

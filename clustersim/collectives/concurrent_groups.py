@@ -20,7 +20,7 @@ def concurrent_groups(parts: Sequence[Schedule]) -> Schedule | None:
     >>> [t.dst for t in concurrent_groups([ring_all_gather(2, 8.0)] * 2).transfers()]
     [1, 0, 3, 2]
     """
-    if len({(part.num_steps, part.granularity, _shape(part.relays)) for part in parts}) > 1:
+    if len({(part.num_steps, part.granularity, _shape(part.relays), part.wait_s) for part in parts}) > 1:
         return None
     first, first_ranks = parts[0], np.cumsum([0, *(part.num_ranks for part in parts)]).tolist()
 
@@ -33,7 +33,8 @@ def concurrent_groups(parts: Sequence[Schedule]) -> Schedule | None:
     def finer(number: int) -> Step:
         return _concatenated([part.ranges(number) for part in parts], first_ranks)
 
-    return Schedule(first_ranks[-1], first.num_steps, step, first.granularity, pattern, finer, first.relays)
+    shape = first_ranks[-1], first.num_steps, step, first.granularity
+    return Schedule(*shape, pattern, finer, first.relays, wait_s=first.wait_s)
 
 
 def _shape(relays: Relays | None) -> Hashable:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.collectives.chain import default_num_chunks
+from clustersim.collectives.chain import PIECE_BYTES, default_num_chunks
 from clustersim.collectives.checks import Cost, check_at_least_one, check_collective, log2_ceil
 from clustersim.collectives.schedule import Relays, Schedule, Step, cached_steps
 from clustersim.errors import InputError
@@ -61,14 +61,18 @@ def _depth(parent: np.ndarray) -> np.ndarray:
 
 
 def double_tree_all_reduce(
-    num_ranks: int, num_bytes: float, num_chunks: int | None = None, chains: Chains | None = None
+    num_ranks: int,
+    num_bytes: float,
+    num_chunks: int | None = None,
+    chains: Chains | None = None,
+    piece_bytes: float = PIECE_BYTES,
 ) -> Schedule:
     """Schedule an all-reduce up and down two binary trees, each with half of the buffer in `num_chunks` pieces.
 
     2 (num_chunks + h - 1) steps for trees of height h = ceil(log2 n). A rank sends half of the buffer up each tree of
     which it is not the root, and down to each child: at most twice the buffer if n is even, 2 (n - 1) / n of it on
-    average. Pieces of 512 KiB by default. NCCL begins to send a piece down while others are still on the way up; here
-    all pieces go down after the last one has come up, which keeps the links busy for as long.
+    average. Pieces of `piece_bytes` by default. NCCL begins to send a piece down while others are still on the way up;
+    here all pieces go down after the last one has come up, which keeps the links busy for as long.
 
     With `chains` there are two trees over the hosts for each channel, with an equal share each, and h is the height of
     the tree over hosts plus the length of the longest chain below it. Ranks then send ahead.
@@ -76,13 +80,13 @@ def double_tree_all_reduce(
     check_collective(num_ranks, num_bytes)
     trees = list(double_trees(num_ranks)) if chains is None else _over_hosts(num_ranks, chains)
     height = max(int(tree.depth.max()) for tree in trees)
-    pieces = _num_chunks(height, num_bytes / len(trees), num_chunks)
+    pieces = _num_chunks(height, num_bytes / len(trees), num_chunks, piece_bytes)
     if num_ranks == 1:
         return Schedule.idle(1, len(trees) * pieces)
     edges = _Edges(trees, pieces, num_bytes)
     num_steps, granularity = pieces + height - 1, len(trees) * pieces
     up = _longest_ways(trees) if chains is not None else None
-    down = up and Relays(up.dst, up.src, up.times)
+    down = up and up._replace(src=up.dst, dst=up.src)
     return Schedule.concatenate(
         [
             _way(num_ranks, num_steps, edges.up, granularity, edges.busy_up, up),
@@ -113,7 +117,7 @@ def _longest_ways(trees: Sequence[Tree]) -> Relays:
             hops.append((rank, int(tree.parent[rank])))
             rank = hops[-1][1]
     src, dst = np.array(hops, dtype=np.int64).reshape(-1, 2).T
-    return Relays(src, dst, np.full(len(hops), 1 / len(trees)))
+    return Relays.of(src, dst, 1 / len(trees))
 
 
 def _over_hosts(num_ranks: int, chains: Chains) -> list[Tree]:
@@ -195,7 +199,7 @@ def double_tree_all_reduce_cost(num_ranks: int, num_bytes: float, num_chunks: in
     return Cost(2 * (pieces + height - 1), passed * num_bytes / (2 * pieces))
 
 
-def _num_chunks(height: int, tree_bytes: float, num_chunks: int | None) -> int:
-    pieces = default_num_chunks(tree_bytes, height) if num_chunks is None else num_chunks
+def _num_chunks(height: int, tree_bytes: float, num_chunks: int | None, piece_bytes: float = PIECE_BYTES) -> int:
+    pieces = default_num_chunks(tree_bytes, height, piece_bytes) if num_chunks is None else num_chunks
     check_at_least_one("num_chunks", pieces)
     return pieces

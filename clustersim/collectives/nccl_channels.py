@@ -63,6 +63,16 @@ def found_channels(num_ways: int, bytes_per_s: float, num_hosts: int, *architect
     return num, speed
 
 
+def quickest_speed(capability: int, gb_per_s: float) -> tuple[float, float]:
+    """Return the highest speed of a channel in one host up to a rate, and the highest of all, in GB/s.
+
+    >>> quickest_speed(90, 41.2)
+    (40.0, 60.0)
+    """
+    speeds = _INSIDE_GB_PER_S[max(least for least in _INSIDE_GB_PER_S if least <= capability)]
+    return next((speed for speed in speeds if speed <= gb_per_s), speeds[-1]), speeds[0]
+
+
 def compute_capability(*architectures: str) -> int:
     """Return the compute capability (times 10) of the oldest GPU; 0 for one of another maker."""
     return min(_CAPABILITY.get(architecture, 0) for architecture in architectures)

@@ -152,8 +152,7 @@ def _parallel_rings(
     def coalesced(number: int) -> Step:
         return finer(number).coalesced()
 
-    times = np.full(orders.size, one.num_steps / orders.size)
-    relays = Relays(orders.ravel(), np.roll(orders, -1, axis=1).ravel(), times)
+    relays = Relays.of(orders.ravel(), np.roll(orders, -1, axis=1).ravel(), one.num_steps / orders.size)
     return Schedule(
         num_ranks, one.num_steps, cached_steps(coalesced), num_ranks * num_rings, one.pattern, finer, relays
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,12 +94,20 @@ class Step(NamedTuple):
 class Relays(NamedTuple):
     """The hops of a chunk from rank to rank, in columns [num_hops].
 
-    A hop counts `times`, which may be a fraction: with several parallel paths their mean is meant.
+    A hop counts `times`, which may be a fraction: with several parallel paths their mean is meant. It waits for the
+    latency of its links and for `shares` of the transport's overhead, which depends on the protocol of the messages.
     """
 
     src: np.ndarray
     dst: np.ndarray
     times: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, src: ArrayLike, dst: ArrayLike, times: ArrayLike = 1.0, shares: ArrayLike = 1.0) -> Relays:
+        """Return relays of columns; a value that all hops have in common may be a single number."""
+        ranks = np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64)
+        return cls(*ranks, *(_column(values, ranks[0].shape, np.float64) for values in (times, shares)))
 
 
 def cached_steps(step: Callable[[int], Step]) -> Callable[[int], Step]:
@@ -142,7 +150,8 @@ class Schedule:
     with the first range's chunk; `finer` then makes the step with a separate message for each range.
 
     With `relays` ranks send ahead, and a chunk waits on each hop for that hop only. Every step then waits equally long,
-    so that all steps together wait as long as a chunk does on its path.
+    so that all steps together wait as long as a chunk does on its path, and `wait_s` seconds besides. That is time in
+    which no message is on a link, such as that of starting a collective.
 
     `runs` has the messages of all steps at once if each of them is sent in many consecutive steps.
     """
@@ -155,6 +164,7 @@ class Schedule:
     finer: Callable[[int], Step] | None = None
     relays: Relays | None = None
     runs: RunLengthSteps | None = None
+    wait_s: float = 0.0
 
     @classmethod
     def repeat(
@@ -211,7 +221,8 @@ class Schedule:
             part, own = place(number)
             return parts[part].ranges(own)
 
-        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, _concatenated(parts))
+        relays, wait_s = _concatenated(parts), sum(part.wait_s for part in parts)
+        return cls(parts[0].num_ranks, ends[-1], step, parts[0].granularity, pattern, finer, relays, wait_s=wait_s)
 
     @classmethod
     def from_steps(cls, num_ranks: int, steps: list[Step], granularity: int = 1) -> Schedule:
@@ -247,6 +258,25 @@ class Schedule:
             by_step[row.step].append(row)
         return cls.from_steps(num_ranks, [_columns(step) for step in by_step], granularity)
 
+    def on_wire(self, factor: float) -> Schedule:
+        """Return the schedule with `factor` bytes on the wire for each byte of the buffer.
+
+        >>> [t.num_bytes for t in Schedule.from_transfers([(0, 0, 1, 8.0)]).on_wire(2.0).transfers()]
+        [16.0]
+        """
+        if factor == 1:
+            return self
+
+        def scaled(make: Callable[[int], Step]) -> Callable[[int], Step]:
+            return lambda number: _times(make(number), factor)
+
+        return replace(
+            self,
+            step=cached_steps(scaled(self.step)),
+            finer=None if self.finer is None else scaled(self.finer),
+            runs=None if self.runs is None else self.runs._replace(columns=_times(self.runs.columns, factor)),
+        )
+
     def ranges(self, number: int) -> Step:
         """Return a step with a separate message for each range of chunks, whereas `step` is what is sent."""
         return (self.finer or self.step)(number)
@@ -276,6 +306,10 @@ class Schedule:
                 sizes[pattern] = len(self.step(number).src)
             num += sizes[pattern]
         return num
+
+
+def _times(step: Step, factor: float) -> Step:
+    return step._replace(num_bytes=step.num_bytes * factor)
 
 
 def _concatenated(parts: Sequence[Schedule]) -> Relays | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
-from clustersim.collectives.chain import PIECE_BYTES
+from clustersim.collectives.chain import LINES_BYTES, PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
 from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
@@ -18,6 +18,7 @@ from clustersim.collectives.nccl_channels import compute_capability, found_chann
 from clustersim.collectives.open_mpi import OPEN_MPI_4_0, OPEN_MPI_4_1, open_mpi_4_1_choice, open_mpi_choice
 from clustersim.communicator.extra_ranks import nodes_in_host
 from clustersim.communicator.memo import cached_by_topology
+from clustersim.communicator.tuned import is_of_nccl, protocol_of, ranks_of, tuned
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.topology import Topology
@@ -82,14 +83,29 @@ def schedule_collective(
         else:
             found = _channels(topology, gpus, transport)
             options |= {"rings": found.rings(), "chains": found.paths}
-            if len(found.paths) == len(groups) == 1:
+            protocol = None
+            if is_tuned(transport, algorithm) and is_of_nccl(op, name):
+                ranks = ranks_of(topology, gpus)
+                protocol = protocol_of(op, name, num_bytes, ranks, _rates(topology, gpus, transport))
+            if protocol in ("LL", "LL128"):
+                options["piece_bytes"] = LINES_BYTES
+            elif len(found.paths) == len(groups) == 1 and name != "double-tree":
                 options["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
     accepted = options_of(make_schedule)
     schedule = make_schedule(len(gpus), num_bytes, **{key: options[key] for key in options if key in accepted})
+    if is_tuned(transport, algorithm):
+        if not is_of_nccl(op, name) or len(gpus) < 2:
+            return name, schedule
+        return name, tuned(schedule, op, name, topology, gpus, num_bytes, _rates(topology, gpus, transport))
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
         schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
     return name, schedule
+
+
+def is_tuned(transport: str, algorithm: str) -> bool:
+    """Say whether a collective costs what NCCL's choice of a protocol does: not with versions before protocols."""
+    return transport in NCCL and algorithm not in (*OF_NCCL_1, NCCL_2_4)
 
 
 def algorithm_name(
@@ -222,20 +238,28 @@ def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
     nodes = topology.gpus[gpus[rings]]
     src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
     inside = topology.node_hosts[src] == topology.node_hosts[dst]
+    routes = topology.routes(src, dst)
+    all_inside = routes.links[np.repeat(inside, routes.lengths)]
 
-    def bus(hops: np.ndarray) -> float:
-        links, num_hops = np.unique(topology.routes(src[hops], dst[hops]).links, return_counts=True)
+    def bus(crossed: np.ndarray) -> float:
+        links, num_hops = np.unique(crossed, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    whole, architectures = bus(np.full(len(src), True)), _architectures(topology, gpus)
-    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    kinds, number = topology.link_kinds
+    used = np.unique(number[all_inside])
+    has_nvlink = len(used) > 0 and all(kinds[kind].startswith("nvlink") for kind in used.tolist())
+    whole, architectures = bus(routes.links), _architectures(topology, gpus)
+    num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
+    num_found, gb_per_s = found_channels(len(rings), whole / len(rings), num_hosts, *architectures)
     return NcclRates(
         whole,
-        bus(inside),
+        bus(all_inside),
         _switch_bytes_per_s(topology, gpus),
         ring_plateau(*architectures),
-        found_channels(len(rings), whole / len(rings), num_hosts, *architectures)[0],
+        num_found,
         compute_capability(*architectures),
+        has_nvlink,
+        gb_per_s * 1e9,
     )
 
 
@@ -254,15 +278,13 @@ def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") 
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
-    """Return the rate that NCCL assumes of the first GPU's link to a switch that adds, in bytes/s; None without one."""
+    """Return the rate of the first GPU's link to a switch that adds, in bytes/s; None without one."""
     if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
         return None
     gpu = int(gpus[0])
     (switch, *_) = nodes_in_host(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
     link = topology.route(int(topology.gpus[gpu]), switch)
-    sheet = topology.gpu_sheets[gpu]
-    assert sheet is not None
-    return float(topology.links.bytes_per_s[link].min()) * NVLS_EFFICIENCY[load_gpu(sheet).architecture]
+    return float(topology.links.bytes_per_s[link].min())
 
 
 def _dims(topology: Topology, num_ranks: int, given: tuple[int, ...] | None) -> tuple[int, ...]:

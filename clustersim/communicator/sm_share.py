@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from clustersim.collectives.nccl import NVLS_CHANNELS
 from clustersim.collectives.nccl_1 import NCCL_1_CHANNELS, OF_NCCL_1
+from clustersim.collectives.nccl_channels import compute_capability
 from clustersim.communicator.algorithm import NCCL, num_channels
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
@@ -42,7 +45,12 @@ def sm_share(
     if transport.channels is not None:
         occupied = dict.fromkeys(available, transport.channels)
     else:
-        num = NVLS_CHANNELS if algorithm == "nvls" else num_channels(topology, gpus, transport.library)
+        num = _nvls_channels(available) if algorithm == "nvls" else num_channels(topology, gpus, transport.library)
         num = NCCL_1_CHANNELS if chosen_by in OF_NCCL_1 else num
         occupied = {name: min(num, most - 1) for name, most in available.items()}
     return np.array([0.0 if name is None else occupied[name] / available[name] for name in sheets])
+
+
+def _nvls_channels(sheets: Iterable[str]) -> int:
+    capability = compute_capability(*(load_gpu(name).architecture for name in sheets))
+    return NVLS_CHANNELS[max(least for least in NVLS_CHANNELS if least <= capability)]

@@ -204,11 +204,18 @@ def wait_s(topology: Topology, costs: Costs, src: int, dst: int, route: np.ndarr
     return float(topology.links.latency_s[route].sum()) + overhead_s
 
 
-def waits_s(topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, routes: Routes) -> np.ndarray:
-    """Return the time before a first byte moves between nodes [num_paths]; 0 from a node to itself."""
+def waits_s(
+    topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, routes: Routes, shares: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the time before a first byte moves between nodes [num_paths]; 0 from a node to itself.
+
+    With `shares` [num_paths], messages have that share of the overhead.
+    """
     hosts, overhead_s = topology.node_hosts, np.full(len(src), costs.overhead_s)
     if costs.host_overhead_s is not None:
         overhead_s[(hosts[src] == hosts[dst]) & (hosts[src] >= 0)] = costs.host_overhead_s
+    if shares is not None:
+        overhead_s *= shares
     wait_s, has_way = np.zeros(len(src)), np.diff(routes.first) > 0
     if has_way.any():
         latency_s = np.add.reduceat(topology.links.latency_s[routes.links], routes.first[:-1][has_way])
@@ -219,11 +226,11 @@ def waits_s(topology: Topology, costs: Costs, src: np.ndarray, dst: np.ndarray, 
 def step_wait_s(topology: Topology, costs: Costs, schedule: Schedule, nodes: np.ndarray) -> float | None:
     """Return how long each step of a schedule with relays waits between nodes [num_ranks]; None where it has none.
 
-    That is sum(times x wait of hop) / steps.
+    That is (sum(times x wait of hop) + `wait_s` of the schedule) / steps.
     """
     relays = schedule.relays
     if relays is None or not schedule.num_steps:
         return None
     src, dst = nodes[relays.src], nodes[relays.dst]
-    wait_s = waits_s(topology, costs, src, dst, topology.channel_routes(src, dst))
-    return float(wait_s @ relays.times) / schedule.num_steps
+    wait_s = waits_s(topology, costs, src, dst, topology.channel_routes(src, dst), relays.shares)
+    return (float(wait_s @ relays.times) + schedule.wait_s) / schedule.num_steps

@@ -10,7 +10,7 @@ import numpy as np
 
 from clustersim.collectives.nccl_1 import OF_NCCL_1
 from clustersim.collectives.schedule import Step
-from clustersim.communicator.algorithm import algorithm_name, as_seen, schedule_collective
+from clustersim.communicator.algorithm import algorithm_name, as_seen, is_tuned, schedule_collective
 from clustersim.communicator.extra_ranks import extra_ranks
 from clustersim.hardware.sheet import Transport
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
@@ -156,7 +156,7 @@ class MinTimes:
         gpus = self._gpus[list(group)]
         library = self._transport.library
         name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, library)
-        if name != "ring" or not num_bytes:
+        if name != "ring" or not num_bytes or is_tuned(library, algorithm):  # others scale with the bytes
             return self._made(op, algorithm, group, num_bytes)
         name = algorithm if algorithm in OF_NCCL_1 else name  # its ring differs from that of newer versions
         if (op, name, group) not in self._rings:

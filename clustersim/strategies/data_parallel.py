@@ -117,6 +117,6 @@ class DataParallel(Synchronous):
             src, dst = (
                 np.concatenate(column) for column in zip(*((step.src, step.dst) for step in steps), strict=True)
             )
-            before = replace(before, relays=Relays(src, dst, np.ones(len(steps))))
+            before = replace(before, relays=Relays.of(src, dst))
         schedule = Schedule.concatenate([before, first.schedule])
         return Exchange(schedule, first.nodes, first.algorithm, push_step=schedule.num_steps)

@@ -82,10 +82,8 @@ def _find(topology: Topology, gpus: np.ndarray) -> Channels:
         return Channels([[hosts[0][ring]] for ring in rings])
     if len(hosts) == len(gpus):
         return Channels([hosts])
-    exits = _exits(topology, gpus, hosts)
+    exits, distance = _exits(topology, gpus, hosts)
     fewest = min(len(np.unique(exits[ranks])) for ranks in hosts)
-    if fewest == 1 and not mesh.is_any:
-        return Channels([hosts])
     found: dict[tuple[bytes, ...], list[np.ndarray]] = {}
     paths: list[list[np.ndarray]] = [[] for _ in range(fewest)]
     for ranks in hosts:
@@ -95,7 +93,7 @@ def _find(topology: Topology, gpus: np.ndarray) -> Channels:
         nodes, out = topology.gpus[own], exits[ranks]
         key = (nodes - nodes[0]).tobytes(), (out - nodes[0]).tobytes(), mesh.wiring(int(own[0]))
         if key not in found:
-            found[key] = mesh.paths(own, out, fewest) or _rotations(out, fewest)
+            found[key] = mesh.paths(own, out, fewest) or _rotations(out, distance[ranks], fewest)
         for path, order in zip(paths, found[key], strict=True):
             path.append(ranks[order])
     return Channels(paths)
@@ -122,8 +120,12 @@ def _hosts(topology: Topology, gpus: np.ndarray) -> list[np.ndarray]:
     return np.split(by_index, np.flatnonzero(np.diff(index[by_index])) + 1)
 
 
-def _exits(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the node by which a message from each rank to the next host leaves its own [num_ranks]."""
+def _exits(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the node by which a message from each rank to the next host leaves its own, and how far it is there.
+
+    Both are [num_ranks]. The GPUs from which the way out of their host has the highest rate, and of those the fewest
+    links, are at the distance 0, the next ones at 1, and so on.
+    """
     nodes = topology.gpus[gpus]
     following = np.empty(len(gpus), dtype=np.int64)
     for ranks, others in zip(hosts, [*hosts[1:], hosts[0]], strict=True):
@@ -135,22 +137,29 @@ def _exits(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) ->
     leaves = np.flatnonzero((topology.node_hosts[src] == own) & (topology.node_hosts[dst] != own))
     exits: np.ndarray = nodes.copy()
     exits[pair[leaves[::-1]]] = src[leaves[::-1]]  # the first of a route counts
-    return exits
+    inside = (topology.node_hosts[src] == own) & (topology.node_hosts[dst] == own)
+    slowest = np.full(len(gpus), np.inf)
+    np.minimum.at(slowest, pair[inside], topology.links.bytes_per_s[routes.links[inside]])
+    far = np.stack([-slowest, np.bincount(pair[inside], minlength=len(gpus))], axis=1)
+    return exits, np.unique(far, axis=0, return_inverse=True)[1].ravel()
 
 
-def _rotations(exits: np.ndarray, num_channels: int) -> list[np.ndarray]:
+def _rotations(exits: np.ndarray, distance: np.ndarray, num_channels: int) -> list[np.ndarray]:
     """Return orders of a host's GPUs, each beginning at a GPU with another exit node (`exits` [num_gpus]), in a cycle.
 
-    If possible they also end at different exit nodes, at best at the one where they began.
+    If possible they also end at different exit nodes, at best at the one where they began. Among those, they begin and
+    end as near their exit node as possible (`distance` [num_gpus]): a ring enters a host by the first GPU and leaves it
+    by the last.
     """
     num = len(exits)
+    ends = np.maximum(distance, np.roll(distance, 1))  # of the way from the GPU before and to this one
     if num_channels == 1:
-        return [np.arange(num)]
+        return [np.roll(np.arange(num), -int(ends.argmin()))]
     _, first = np.unique(exits, return_index=True)
     names = exits[np.sort(first)][:num_channels]
     same = [np.flatnonzero((exits == exit_node) & (np.roll(exits, 1) == exit_node)) for exit_node in names]
     if all(len(starts) for starts in same):
-        return [np.roll(np.arange(num), -int(starts[0])) for starts in same]
+        return [np.roll(np.arange(num), -int(starts[ends[starts].argmin()])) for starts in same]
     in_turn = np.arange(num)
     starts = [int(np.flatnonzero(exits == exit_node)[0]) for exit_node in names]
     if len({int(exits[start - 1]) for start in starts}) < num_channels:

@@ -122,10 +122,14 @@ class DgxH100(NvswitchHost):
 
 
 class DgxB200(NvswitchHost):
-    """DGX B200: eight B200 on NVSwitch, a NIC for each (NVIDIA DGX B200 data sheet, 2024)."""
+    """DGX B200: eight B200 on NVSwitch, a NIC for each (NVIDIA DGX B200 data sheet, 2024).
+
+    With up to 72 GPUs it is one NVLink domain of a GB200 NVL72 (NVIDIA, GB200 NVL72 data sheet, 2024), whose NVLinks
+    all go to switches. The processors and PCIe of its 18 trays are then those of one host.
+    """
 
     template: Literal["dgx-b200"] = "dgx-b200"
     gpu: GpuName | None = Field(default="b200", description="the GPU's sheet")
-    num_gpus: int = Field(default=8, ge=1, le=8, description="GPUs in one host")
+    num_gpus: int = Field(default=8, ge=1, le=72, description="GPUs in one host, or in one NVLink domain")
     nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
     cpu: CpuName = Field(default="xeon-platinum-8480c", description="the processor's sheet")

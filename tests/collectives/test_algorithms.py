@@ -290,4 +290,4 @@ def test_zero_pieces_are_refused(op: str, name: str) -> None:
 def test_an_algorithm_says_which_options_it_takes() -> None:
     assert options_of(ALL_REDUCE["ring"]) == {"rings"}
     assert options_of(ALL_REDUCE["torus-ring"]) == {"dims"}
-    assert options_of(ALL_REDUCE["double-tree"]) == {"chains", "num_chunks"}
+    assert options_of(ALL_REDUCE["double-tree"]) == {"chains", "num_chunks", "piece_bytes"}

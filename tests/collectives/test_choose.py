@@ -183,7 +183,7 @@ def test_every_transport_chooses():
         (2, (50e9, 240e9), "double-tree"),
         (3, (50e9, 240e9), "ring"),
         (2, (50e9, 50e9), "ring"),
-        (1, (360e9, 360e9, 306e9), "nvls"),
+        (1, (360e9, 360e9, 370e9, 1.4, 12, 90), "nvls"),
         (1, (360e9, 360e9, None), "ring"),
         (2, (360e9, 720e9, 306e9), "double-tree"),
     ],
@@ -195,17 +195,21 @@ def test_nccl_chooses_the_algorithm_with_the_fewest_crossings_of_the_narrowest_l
 
 
 def test_nccl_reduces_in_the_switch_for_large_buffers() -> None:
-    rates = (360e9, 360e9, 306e9)
+    rates = (360e9, 360e9, 370e9, 1.4, 12, 90)
     names = [choose("all-reduce", "nccl", 8, 2.0**power, 8, *rates) for power in range(10, 34)]
     first = names.index("nvls")
     assert 15 < 10 + first < 25
     assert set(names[first:]) == {"nvls"}
     assert choose("all-reduce", "nccl", 2, 1e9, 8, *rates) != "nvls"  # NCCL has none for two GPUs
+    assert choose("all-reduce", "nccl", 4, 1e9, 8, *rates) == "ring"  # four channels of 60 GB/s are fewer than a ring's
 
 
 def test_nccl_nvls_estimate_counts_the_bytes_of_a_switch_reduction() -> None:
-    seconds = nccl_nvls_seconds(1e9, 8, 306e9)
-    assert seconds == pytest.approx(25e-6 + 1e9 * 1.75 / (2 * 306e9 * 15 / 16))
+    """Nine channels of 40 GB/s fit on a link of 370 GB/s; both ways 85 % of 40, of which 7 / 8, which are 59.5 GB/s."""
+    rates = NcclRates(370e9, 370e9, 370e9, capability=90)
+    assert nccl_nvls_seconds(1e9, 8, rates) == pytest.approx(25e-6 + 1e9 * 1.75 / (8 * 59.5e9))
+    blackwell = rates._replace(switch_bytes_per_s=720e9, capability=100)  # at most the quickest channel, of 90 GB/s
+    assert nccl_nvls_seconds(1e9, 8, blackwell) == pytest.approx(25e-6 + 1e9 * 1.75 / 720e9)
 
 
 @pytest.mark.parametrize("rates", [(0.0,), (1e9, -1.0), (1e9, 1e9, 0.0)])

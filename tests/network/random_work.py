@@ -68,11 +68,13 @@ def random_schedules(draw: st.DrawFn, num_ranks: int) -> Schedule:
     ]
     order = draw(st.lists(st.tuples(st.sampled_from(steps), st.integers(1, 6)), min_size=1, max_size=4))
     schedule = Schedule.from_steps(num_ranks, [step for step, times in order for _ in range(times)])
-    hops = draw(st.none() | st.lists(st.tuples(rank, rank, st.sampled_from([0.5, 1.0, 3.0])), max_size=4))
+    hop = st.tuples(rank, rank, st.sampled_from([0.5, 1.0, 3.0]), st.sampled_from([0.0, 0.2, 1.0]))
+    hops = draw(st.none() | st.lists(hop, max_size=4))
     if hops is None:
         return schedule
-    src, dst, times = np.array(hops).reshape(-1, 3).T
-    return replace(schedule, relays=Relays(src.astype(np.int64), dst.astype(np.int64), times))
+    src, dst, times, shares = np.array(hops).reshape(-1, 4).T
+    relays = Relays(src.astype(np.int64), dst.astype(np.int64), times, shares)
+    return replace(schedule, relays=relays, wait_s=draw(st.sampled_from([0.0, 1e-4])))
 
 
 class Act(NamedTuple):

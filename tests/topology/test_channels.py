@@ -109,11 +109,28 @@ def test_a_group_has_as_many_rings_as_its_gpus_reach_adapters_on_every_host(
         ({"template": "dgx-a100"}, range(8)),
         ({"template": "dgx-1", "gpu": "v100"}, [0, 1]),
         ({"template": "dgx-1", "gpu": "v100"}, [0, 1, 2, 3, 4]),
-        ({"template": "dgx-a100", "nics": 1}, range(24)),
     ],
 )
 def test_one_ring_in_the_order_of_ranks_if_there_is_no_choice(host: dict[str, Any], gpus: Any) -> None:
     assert ring_orders(star(3, host), np.array(gpus)).tolist() == [list(range(len(gpus)))]
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ({"template": "dgx-a100", "nics": 1}, [1, 2, 3, 4, 5, 6, 7, 0]),  # GPUs 0 and 1 are on the card's switch
+        ({"template": "dual-socket", "gpu": "v100-pcie", "num_gpus": 4, "nics": 1}, [1, 2, 3, 0]),
+        ({"template": "single-socket", "gpu": "v100-pcie", "num_gpus": 4, "nics": 1}, [0, 1, 2, 3]),  # all are
+    ],
+)
+def test_a_ring_enters_and_leaves_a_host_by_the_gpus_beside_its_only_card(host: dict[str, Any], own: list[int]) -> None:
+    rings = ring_orders(star(3, host), np.arange(3 * len(own)))
+    assert rings.tolist() == [[host * len(own) + gpu for host in range(3) for gpu in own]]
+
+
+def test_rings_enter_and_leave_by_the_gpus_beside_each_of_two_cards() -> None:
+    rings = ring_orders(star(2, {"template": "dgx-a100", "nics": 2}), np.arange(16))
+    assert [{*ring[[0, 7]].tolist()} for ring in rings] == [{0, 1}, {4, 5}]
 
 
 @given(data=st.data(), name=st.sampled_from(list(HOSTS)), num_hosts=st.integers(1, 3))

@@ -75,7 +75,7 @@ class PathTables:
         """Return how long each step of a schedule with relays waits; None where it has none."""
         if schedule.relays is None:
             return None
-        key = nodes.tobytes(), schedule.num_steps, *(column.tobytes() for column in schedule.relays)
+        key = nodes.tobytes(), schedule.num_steps, schedule.wait_s, *(column.tobytes() for column in schedule.relays)
         if key not in self._waits:
             self._waits[key] = step_wait_s(self._topology, self._costs, schedule, nodes)
         return self._waits[key]
