@@ -24,7 +24,7 @@ import numpy as np
 
 from clustersim.collectives import nccl_time
 from clustersim.collectives.nccl import NcclRanks, NcclRates, nccl_tuning
-from clustersim.communicator.algorithm import _rates
+from clustersim.communicator.algorithm import nccl_rates
 from clustersim.simulate.collective import time_collective
 from clustersim.topology import load_topology
 
@@ -97,7 +97,7 @@ def cluster_of(system: System) -> dict[str, Any]:
 
 @cache
 def rates_of(system: System, num_ranks: int) -> NcclRates:
-    return _rates(load_topology(cluster_of(system)), np.arange(num_ranks), "nccl")
+    return nccl_rates(load_topology(cluster_of(system)), np.arange(num_ranks), "nccl")
 
 
 @cache

@@ -114,7 +114,7 @@ SEVERAL: dict[str, tuple[Callable[[tuple[Any, ...]], int], str]] = {
     "native_layer_norm_backward": (lambda args: 2, f"input, then scale and shift: {CUDA}layer_norm_kernel.cu"),
     "_fused_rms_norm_backward": (lambda args: 2, f"input, then scale: {CUDA}layer_norm_kernel.cu"),
     "native_group_norm": (lambda args: 3, f"moments, factors, result: {CUDA}group_norm_kernel.cu"),
-    "native_group_norm_backward": (lambda args: 4, f"sums, factors, input, weights: {CUDA}group_norm_kernel.cu"),
+    "native_group_norm_backward": (lambda args: 4, f"assumed: sums, factors, input, scale: {CUDA}group_norm_kernel.cu"),
     "native_batch_norm": (lambda args: 3, f"moments, running moments, result: {CUDA}Normalization.cu"),
     "native_batch_norm_backward": (lambda args: 2, f"sums, then input: {CUDA}Normalization.cu"),
     "nll_loss_backward": (lambda args: 2, f"zeros, then those of the targets: {CUDA}NLLLoss.cu"),
@@ -130,7 +130,7 @@ SEVERAL: dict[str, tuple[Callable[[tuple[Any, ...]], int], str]] = {
     ),
     "_scaled_dot_product_efficient_attention_backward": (
         lambda args: 2,
-        "row sums, gradients: pytorch/pytorch, aten/src/ATen/native/transformers/cuda/attention_backward.cu",
+        "assumed: row sums, gradients: pytorch/pytorch, aten/src/ATen/native/transformers/cuda/attention_backward.cu",
     ),
 }  # fmt: skip
 """Operators that launch several kernels: the number from their arguments, and the source."""

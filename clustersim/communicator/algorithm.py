@@ -86,7 +86,7 @@ def schedule_collective(
             protocol = None
             if is_tuned(transport, algorithm) and is_of_nccl(op, name):
                 ranks = ranks_of(topology, gpus)
-                protocol = protocol_of(op, name, num_bytes, ranks, _rates(topology, gpus, transport))
+                protocol = protocol_of(op, name, num_bytes, ranks, nccl_rates(topology, gpus, transport))
             if protocol in ("LL", "LL128"):
                 options["piece_bytes"] = LINES_BYTES
             elif len(found.paths) == len(groups) == 1 and name != "double-tree":
@@ -94,9 +94,10 @@ def schedule_collective(
     accepted = options_of(make_schedule)
     schedule = make_schedule(len(gpus), num_bytes, **{key: options[key] for key in options if key in accepted})
     if is_tuned(transport, algorithm):
-        if not is_of_nccl(op, name) or len(gpus) < 2:
+        direct_apart = transport == ONE_WAY and schedule.relays is None  # by the adapter near each GPU, not a channel's
+        if not is_of_nccl(op, name) or len(gpus) < 2 or direct_apart:
             return name, schedule
-        return name, tuned(schedule, op, name, topology, gpus, num_bytes, _rates(topology, gpus, transport))
+        return name, tuned(schedule, op, name, topology, gpus, num_bytes, nccl_rates(topology, gpus, transport))
     if schedule.relays is not None and op in ROUND_RINGS and name == "ring" and len(groups) > 1:
         plateau = ring_plateau(*_architectures(topology, gpus))
         schedule = replace(schedule, relays=schedule.relays._replace(times=schedule.relays.times * plateau))
@@ -127,7 +128,7 @@ def algorithm_name(
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
         num_ways = len(_channels(topology, gpus, transport).paths)
         return nccl_2_4_choice(num_bytes, len(gpus), len(groups), num_ways, _has_nvlink(topology, gpus))
-    rates = _rates(topology, gpus, transport) if transport in NCCL else ()
+    rates = nccl_rates(topology, gpus, transport) if transport in NCCL else ()
     return choose(op, transport, len(gpus), num_bytes, max(map(len, groups), default=1), *rates)
 
 
@@ -228,7 +229,7 @@ def by_host(hosts: np.ndarray) -> list[list[int]]:
 
 
 @cached_by_topology(_MAX_GROUPS)
-def _rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
+def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRates:
     """Return the rates by which NCCL chooses, in bytes/s: of all rings, of their hops inside hosts, and of a switch.
 
     With them comes what NCCL derives from the GPUs, and the number of channels. In one round of the rings, a link
@@ -273,7 +274,7 @@ def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") 
     """Return the number of channels of an NCCL collective among GPUs [num_ranks]."""
     num_ways = len(_channels(topology, gpus, transport).paths)
     num_hosts = len(by_host(topology.gpu_hosts[gpus]))
-    rate = _rates(topology, gpus, transport).bytes_per_s / num_ways
+    rate = nccl_rates(topology, gpus, transport).bytes_per_s / num_ways
     return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clustersim.collectives.nccl import NcclRanks, NcclRates, hop_latencies, nccl_latency_us, nccl_tuning, protocols
 from clustersim.collectives.nccl_time import FITTED, nccl_cost, nvls_loop_bytes, one_host_seconds, p2p_cost
-from clustersim.communicator.algorithm import _rates, schedule_collective
+from clustersim.communicator.algorithm import nccl_rates, schedule_collective
 from clustersim.simulate import time_collective
 from clustersim.topology import load_topology
 
@@ -28,7 +28,7 @@ def cluster(template: str, num_hosts: int = 1, **host: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("op", ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"])
 @pytest.mark.parametrize("num_gpus", [2, 4, 8])
 def test_what_is_played_costs_what_the_formula_says(template: str, op: str, num_gpus: int) -> None:
-    rates = _rates(load_topology(cluster(template)), np.arange(num_gpus), "nccl")
+    rates = nccl_rates(load_topology(cluster(template)), np.arange(num_gpus), "nccl")
     for exact in (False, True):
         found = time_collective(op, cluster(template), "auto", num_gpus, SIZES, "nccl", exact=exact)
         expected = [one_host_seconds(op, size, num_gpus, rates) for size in SIZES]
