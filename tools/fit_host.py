@@ -12,14 +12,16 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 
-from clustersim.scenario import load_scenario
-from clustersim import simulate
-from clustersim.software import load_software, software_of
+from clustersim import load_scenario, simulate
+from clustersim.hardware import CPUS
+
+FACTORS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4)
 
 
 class Row(NamedTuple):
@@ -70,3 +72,57 @@ def forecast_s(row: Row, cpu: str) -> float:
         "memory_check": False,
     }  # fmt: skip
     return simulate(load_scenario(scenario)).iteration_s
+
+
+def errors(rows: Sequence[Row], factor: float) -> np.ndarray:
+    """Return forecast / measured - 1 of rows [num_rows], with a host that takes `factor` times its sheet's time."""
+    sheet = CPUS.find("epyc-7742").read_text(encoding="utf-8")
+    sheet = sheet.replace("name: epyc-7742", "name: scaled").replace(
+        "issue_factor:\n  value: 1", f"issue_factor:\n  value: {factor}"
+    )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "scaled.yaml"
+        path.write_text(sheet, encoding="utf-8")
+        return np.array([1e3 * forecast_s(row, str(path)) / row.milliseconds - 1 for row in rows])
+
+
+def fitted(rows: Sequence[Row]) -> float:
+    """Return the factor with the least median error on rows."""
+    found = {factor: float(np.median(abs(errors(rows, factor)))) for factor in FACTORS}
+    return min(found, key=found.__getitem__)
+
+
+def told(name: str, found: np.ndarray) -> str:
+    """Return a row of the table of errors."""
+    sizes = f"{np.median(abs(found)):.1%} | {np.quantile(abs(found), 0.9):.1%} | {np.median(found):+.1%}"
+    return f"| {name} | {len(found)} | {sizes} |"
+
+
+def main(path: str) -> None:
+    """Print the fitted factors, and the errors on the rows they were fitted to and on the others."""
+    rows = read(path)
+    halves = {
+        "odd rows": [row for row in rows if row.number % 2],
+        "even rows": [row for row in rows if not row.number % 2],
+    }
+    sizes = {
+        "2,048 features": [row for row in rows if row.features == 2048],
+        "1,024 features": [row for row in rows if row.features == 1024],
+    }
+    print("| rows | number | median | nine in ten | bias |\n|---|---|---|---|---|")
+    for parts in (halves, sizes):
+        (fit, of_fit), (score, of_score) = parts.items()
+        factor = fitted(of_fit)
+        print(told(f"{fit}, fitted: factor {factor:g}", errors(of_fit, factor)))
+        print(told(f"{score}, scored", errors(of_score, factor)))
+    scored = [row for row in halves["even rows"] if row.features == 1024]
+    found = errors(scored, fitted(halves["odd rows"]))
+    print(told("even rows of 1,024 features", found))
+    for name in ("micro_batch", "tensor", "pipeline"):
+        for value in sorted({getattr(row, name) for row in scored}):
+            chosen = [place for place, row in enumerate(scored) if getattr(row, name) == value]
+            print(told(f"of these, {name.replace('_', ' ')} {value}", found[chosen]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

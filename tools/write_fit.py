@@ -102,13 +102,6 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "tensor": ("ad102-tensor", ""),
         },
     ),
-    "ada": (
-        "torch",
-        {
-            "ordinary": ("gv100", "assumed: no FP32 kernel of Ada was found; Volta is the nearest architecture"),
-            "tensor": ("ga100-tensor", "assumed: no kernel of Ada was found; Ampere is the nearest architecture"),
-        },
-    ),
     "other": (
         "torch",
         {

@@ -21,8 +21,9 @@ class _Progress:
     """The progress of ranks in backward: `done_s` seconds of their work are done at the time `at_s` [num_ranks].
 
     `parts_s` [num_buckets + 1, num_ranks] is the work until each bucket is ready, and until the end of backward, in
-    seconds at full speed. Work after `issue_work_s` seconds cannot run before the host has issued it at `issued_s`; both
-    are [num_issue_times, num_ranks]. `num_before` [num_buckets + 1, num_ranks] of these are before the end of each part.
+    seconds at full speed. Work after `issue_work_s` seconds cannot run before the host has issued it at `issued_s`,
+    both [num_issue_times, num_ranks]. `num_before` [num_buckets + 1, num_ranks] of these are before the end of each
+    part.
     """
 
     def __init__(self, num_buckets: int, num_ranks: int):

@@ -391,7 +391,7 @@ def _for_each(issues: Sequence[IterationIssue | None], num: int) -> Sequence[Ite
 def _paced_ends_s(
     pace: Pace, start_s: float, slowdown: float, cuts_s: np.ndarray, issue: IterationIssue | None
 ) -> tuple[list[float], float]:
-    """Return the ends of work up to each cut at a pace that changes [num_cuts], and the seconds of waits for the host."""
+    """Return the ends of work up to each cut at a pace that changes [num_cuts], and the waits for the host."""
     rows, num_before = ([], [0] * len(cuts_s)) if issue is None else (issue.passes.rows, issue.num_before.tolist())
     return _paced(pace, start_s, start_s, slowdown, cuts_s.tolist(), rows, num_before)
 

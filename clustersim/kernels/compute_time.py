@@ -160,7 +160,8 @@ class ComputeSpec(Spec):
         default="queued",
         description="how a process issues kernels: ahead of the GPU, into a queue (`queued`), or each when "
         "the one before is done (`blocking`; CUDA_LAUNCH_BLOCKING=1), so that nothing overlaps with compute and "
-        "`strategy.overlap` must be false",
+        "`strategy.overlap` must be false; or all at once, as CUDA graphs, so that no GPU waits for its host "
+        "(`graphs`)",
     )
 
     variability: float | None = Field(
@@ -202,11 +203,13 @@ def build_workload(
     given_times: Sequence[LayerTime | None] | None = None,
     gradient_bytes: float = 4.0,
     num_passes: int = 1,
+    issue_factor: float = 1.0,
 ) -> Workload:
     """Return one iteration's work on one GPU, with its assumptions as sentences.
 
     `batch` is this GPU's, and an update has `num_passes` such batches. `given_times` are a workload file's, layer by
-    layer, and `gradient_bytes` is a gradient's size on the wire. Layers without a measured time get an estimate, scaled
+    layer, and `gradient_bytes` is a gradient's size on the wire. The host takes `issue_factor` times as long as on the
+    program's sheet to issue kernels. Layers without a measured time get an estimate, scaled
     where a rate is known.
     """
     number = precision_on(gpu, precision)
@@ -225,18 +228,19 @@ def build_workload(
         model, gpu, batch, precision,
         library=compute.library, layout=layout, casts=casts, casts_back=casts_back, kernels=kernels,
     )  # fmt: skip
-    layers, issue_factor, assumptions = _layer_times(
-        model, gpu, batch, precision, optimizer, compute, given_times if given else None, estimate, curve
+    host_factor = issue_factor if compute.launch == "queued" else 0.0
+    layers, host_share, assumptions = _layer_times(
+        model, gpu, batch, precision, optimizer, compute, given_times if given else None, estimate, curve, host_factor
     )
     if compute.head != "as-others":
         layers = with_head_precision(compute.head, layers, model, gpu, batch, compute.library)
     if is_blocking:
         layers = with_launch_waits(layers, compute.library)
     host = NO_HOST
-    if not (is_blocking or compute.profile or given):
+    if compute.launch == "queued" and not (compute.profile or given):
         software = software_of(compute.library)
-        layers = with_issue(layers, software, precision, issue_factor)
-        host = host_of(layers, software, issue_factor)
+        layers = with_issue(layers, software, precision, host_factor * host_share)
+        host = host_of(layers, software, host_factor * host_share)
     update_s = _measured_optimizer_s(model, optimizer, compute)
     return Workload(
         model=model,
@@ -276,6 +280,7 @@ def _layer_times(
     given_times: Sequence[LayerTime | None] | None,
     estimate: Estimate,
     curve: RateCurve | None,
+    host_factor: float,
 ) -> tuple[tuple[LayerTime, ...], float, tuple[str, ...]]:
     """Return layer times, the factor on what the host takes to issue them, and assumptions as sentences."""
     if given_times is not None and (compute.single_gpu or compute.profile):
@@ -289,10 +294,12 @@ def _layer_times(
         times = read_profile(compute.profile).layer_times(model, gpu, batch, precision, compute.layout)
         return _filled(times, estimate, compute.profile)
     if compute.single_gpu:
-        factor, sentence = _single_gpu_factor(model, gpu, precision, optimizer, compute.single_gpu, compute)
+        factor, sentence = _single_gpu_factor(
+            model, gpu, precision, optimizer, compute.single_gpu, compute, host_factor
+        )
         return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
     if curve:
-        factor, sentence = _curve_factor(gpu, batch, optimizer, curve, compute.kernels)
+        factor, sentence = _curve_factor(gpu, batch, optimizer, curve, compute.kernels, host_factor)
         if curve.model != model.name:
             sentence += f" These are rates of {curve.model}, which has the same matrix products as {model.name}."
         return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
@@ -322,27 +329,34 @@ def _filled(
 
 
 def _single_gpu_factor(
-    model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec, rate: SingleGpuRate, compute: ComputeSpec
+    model: Model,
+    gpu: Gpu,
+    precision: str,
+    optimizer: OptimizerSpec,
+    rate: SingleGpuRate,
+    compute: ComputeSpec,
+    host_factor: float,
 ) -> tuple[RateFactor, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
     trained = load_model(rate.model) if rate.model else model
     factor = rate_factor(
         trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s,
         rate.library or compute.library, rate.batches_per_update, compute.layout or "nchw",
-        casts_of(compute.casts, rate.batches_per_update), compute.kernels,
+        casts_of(compute.casts, rate.batches_per_update), compute.kernels, host_factor,
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is assumed to need the same factor" if others else ""
     of_model = "" if trained.name == model.name else f" of {trained.name}"
     by = f" with {rate.library}'s kernels" if rate.library and rate.library != compute.library else ""
     return factor, (
-        f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, so that one {measured_on.name} at batch {rate.batch} "
+        f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, "
+        f"so that one {measured_on.name} at batch {rate.batch} "
         f"trains {rate.samples_per_s:g} {trained.sample}s/s{of_model}{by} ({rate.source}){there}."
     )
 
 
 def _curve_factor(
-    gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve, kernels: Kernels
+    gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve, kernels: Kernels, host_factor: float
 ) -> tuple[RateFactor, str]:
     """Return the factor at this batch: linear in log(batch), constant outside the published range."""
     batches = sorted(curve.samples_per_s)
@@ -357,6 +371,7 @@ def _curve_factor(
             curve.samples_per_s[known],
             layout=curve.layout,
             kernels=kernels,
+            host_factor=host_factor,
         )
         for known in batches
     ]
@@ -368,7 +383,8 @@ def _curve_factor(
         nearest = batches[0] if batch < batches[0] else batches[-1]
         beyond = f"; no rate is published at batch {batch}, so the factor of batch {nearest} is used"
     return factor, (
-        f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, from the published rates of one {curve.gpu} at batch "
+        f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, "
+        f"from the published rates of one {curve.gpu} at batch "
         f"{', '.join(map(str, batches))} with {curve.software} ({curve.source}){beyond}."
     )
 
@@ -385,11 +401,13 @@ def rate_factor(
     layout: Layout = "nchw",
     casts: Casts = TORCHAO,
     kernels: Kernels = "law",
+    host_factor: float = 1.0,
 ) -> RateFactor:
     """Return the factor on estimated kernel times with which a GPU trains at a given rate, its host included.
 
     The time of the update is not scaled. The rate is of iterations that include the update, whatever the forecast
-    iterations do. If the host alone would take longer than the rate allows, the host is scaled instead.
+    iterations do. The host takes `host_factor` times as long as on its sheet, and no time if
+    that is 0. If it alone would take longer than the rate allows, the host is scaled instead.
     """
     source = chosen_kernels("law" if kernels == "law" else "auto", gpu, PRECISIONS[precision])
     estimate = estimate_layers(
@@ -404,10 +422,10 @@ def rate_factor(
             got=f"{samples_per_s:g}",
         )
     software = software_of(library)
-    layers = with_issue(estimate.layers, software, precision)
+    layers = with_issue(estimate.layers, software, precision, host_factor)
     if sum(layer.forward_s + layer.backward_s for layer in layers) <= 0:
         raise InputError(f"{model.name} has no layer that takes time, so no factor reaches the given rate")
-    update = issue_times([(update_s, host_of(layers, software).update)])
+    update = issue_times([(update_s, host_of(layers, software, host_factor).update)])
     return factor_for(layers, update, update_s, batches_per_update, batch / samples_per_s)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from clustersim.hardware import Gpu
@@ -107,12 +107,6 @@ class LayerTime:
         """What the host issues for the whole backward pass."""
         return self.backward_data_issue + self.backward_weights_issue
 
-    def issued_in(self, factor: float) -> LayerTime:
-        """Return the same times with a host that takes `factor` times as long."""
-        issue = (self.forward_issue, self.backward_data_issue, self.backward_weights_issue)
-        times = self.forward_s, self.backward_data_s, self.backward_weights_s
-        return LayerTime(self.layer, *times, self.provenance, *(each.scaled(factor) for each in issue))
-
     def scaled(self, factor: float, provenance: str | None = None) -> LayerTime:
         return LayerTime(
             self.layer,
@@ -164,19 +158,11 @@ class Workload:
     gpu: Gpu
     assumptions: tuple[str, ...] = ()
     layout: Literal["nchw", "nhwc"] = "nchw"
-    launch: Literal["queued", "blocking"] = "queued"
+    launch: Literal["queued", "blocking", "graphs"] = "queued"
     casts: Casts = TORCHAO
     casts_back: bool = True
     host: HostIssue = NO_HOST
     kernels: Literal["law", "measured"] = "law"
-
-    def on_host(self, factor: float) -> Workload:
-        """Return the same work with a host that takes `factor` times as long to issue it."""
-        if factor == 1 or self.host == NO_HOST:
-            return self
-        host, layers = self.host, [layer.issued_in(factor) for layer in self.layers]
-        seconds = (factor * each for each in (host.exchange_s, host.message_s, host.unit_s))
-        return replace(self, layers=tuple(layers), host=HostIssue(*seconds, host.update.scaled(factor), host.awaits_messages))
 
     @property
     def forward_s(self) -> float:

@@ -102,7 +102,10 @@ def _ring_ops(
     place: int,
     batch: int,
 ) -> Iterator[Op]:
-    """Yield the ring steps of a product, of which the host issues each like a whole one: all but one send a piece, the last if it gathers, the first if it scatters."""
+    """Yield the ring steps of a product: all but one send a piece, the last if it gathers, the first if it scatters.
+
+    The host issues each step like the whole product.
+    """
     (call,) = piece.before_forward + piece.after_forward
     num = piece.num_ring_steps
     quiet = 0 if scatters else num - 1

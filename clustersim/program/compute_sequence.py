@@ -12,8 +12,8 @@ class ComputeSequence:
     """Compute operations without another operation in between; `seconds` [num_ops] at a slowdown of 1.
 
     `called_s` are the seconds of those that wait for collectives inside them. `issue` says when the host has issued
-    them, and `binding` are those of its times that can keep the GPU waiting where it is less than twice as fast. `last_forward` is the number of the last
-    operation of a forward pass, -1 where there is none.
+    them. `binding` are those of its times that can keep the GPU waiting where it is less than twice as fast.
+    `last_forward` is the number of the last operation of a forward pass, -1 where there is none.
 
     >>> sequence = ComputeSequence([Compute("a", 2.0, FORWARD, 0), Compute("b", 1.0, "backward", 0)])
     >>> sequence.total_s, sequence.last_forward, [each.seconds for each in sequence.apart()]

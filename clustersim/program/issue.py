@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 FASTEST = 0.5
-"""Slowdown for which those issue times are left out that can never keep the GPU waiting; at a larger one they cannot."""
+"""Issue times that cannot keep the GPU waiting at this slowdown are left out: at a larger one they cannot either."""
 
 
 class PassIssue(NamedTuple):

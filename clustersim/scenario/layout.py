@@ -36,7 +36,8 @@ def work_of(
         given_times,
         point.gradient_bytes,
         num_passes or point.parallelism.num_passes,
-    ).on_host(issue_factor(point))
+        issue_factor(point),
+    )
 
 
 def issue_factor(point: Point) -> float:

@@ -32,7 +32,9 @@ def issue(operator_s: float) -> PlanIssue:
 
 
 def job(strategy: Strategy, operator_s: float | None, exact: bool, jitter: bool, transport: str) -> Job:
-    slowdown = np.random.default_rng(1).uniform(0.6, 1.6, size=(4, 3)) if jitter else np.array([[1.0], [1.3], [1.0], [0.4]])
+    slowdown = (
+        np.random.default_rng(1).uniform(0.6, 1.6, size=(4, 3)) if jitter else np.array([[1.0], [1.3], [1.0], [0.4]])
+    )
     changes: dict[str, Any] = {} if operator_s is None else {"issue": issue(operator_s)}
     return play(
         strategy, 4, slowdown, layers=LAYERS, num_iterations=3, update_s=0.01, transport=transport, exact=exact,
@@ -55,7 +57,9 @@ def test_a_slow_host_sets_the_time_of_an_iteration_and_a_quick_one_does_not() ->
     without = job(STRATEGIES["at-the-end"], None, False, False, "ideal").times
     quick = job(STRATEGIES["at-the-end"], 1e-6, False, False, "ideal").times
     slow = job(STRATEGIES["at-the-end"], 0.1, False, False, "ideal").times
-    assert quick.end_s[:, 0] == pytest.approx(without.end_s[:, 0] + 1e-6, abs=1e-9)  # the first kernel waits for its issue
+    assert quick.end_s[:, 0] == pytest.approx(
+        without.end_s[:, 0] + 1e-6, abs=1e-9
+    )  # the first kernel waits for its issue
     assert quick.host_s[:, 0] == pytest.approx([1e-6] * 4)
     # 15 kernels and 3 exchanges in a row, and the last kernel
     num_buckets = slow.ready_s.shape[2]

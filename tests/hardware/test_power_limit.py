@@ -39,7 +39,9 @@ def test_the_sheet_of_an_h100_of_500_w_has_the_rates_of_an_h100_limited_to_500_w
 
 @pytest.mark.parametrize("name", ["h100-pcie", "h100-nvl"])
 def test_other_boards_of_an_h100_have_the_rates_that_their_power_leaves(name: str) -> None:
-    """Their tensor cores do not keep the clock of the data sheet: products ran at 0.62 of the SXM's rate on the PCIe."""
+    """Their tensor cores do not keep the clock of the data sheet: products ran at 0.62 of the
+    SXM's rate on the PCIe.
+    """
     sheet = load_gpu(name)
     limited = load_gpu(f"h100 at {sheet.power_w:g} W")
     num = sheet.num_multiprocessors / limited.num_multiprocessors

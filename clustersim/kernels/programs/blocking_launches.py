@@ -6,9 +6,9 @@ has received the end of one and issued the next. A pass of a layer takes
 
     sum over its kernels of (time of the kernel + `LAUNCH_WAIT_S`)
 
-whereas with a queue the process issues the next kernels meanwhile (`as_issued`). Kernels are counted in the source code
-for `library: megatron` and its variants, as in Megatron-DeepSpeed. Any other library has one kernel per GEMM and one
-per other pass, as many as operators are issued.
+whereas with a queue the process issues the next kernels meanwhile (`clustersim.program.issue`). Kernels are counted in
+the source code for `library: megatron` and its variants, as in Megatron-DeepSpeed. Any other library has one kernel per
+GEMM and one per other pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clustersim.kernels.fused_attention import is_fused
 from clustersim.kernels.programs.residual_dropout import drops_in_sums, extra_kernels
 from clustersim.model.layer import Layer, LayerTime
 
-Launch = Literal["queued", "blocking"]
+Launch = Literal["queued", "blocking", "graphs"]
 
 LAUNCH_WAIT_S = 13e-6
 """Additional time of a kernel where the process waits for it before it issues the next.
