@@ -59,7 +59,10 @@ def forecast_s(row: Row, cpu: str) -> float:
         "model": f"gpt-{row.layers}x{row.features}x{row.heads}-seq{row.tokens}",
         "num_gpus": row.num_gpus,
         "batch": {"global": row.batch},
-        "topology": {"kind": "star", "num_hosts": 1, "link": "infiniband-hdr", "hop": "600 ns", "host": {"template": "dgx-a100", "cpu": cpu}},
+        "topology": {
+            "kind": "star", "num_hosts": 1, "link": "infiniband-hdr", "hop": "600 ns",
+            "host": {"template": "dgx-a100", "cpu": cpu},
+        },
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "overlap": False},
         "parallelism": {
