@@ -21,7 +21,7 @@ import numpy as np
 from clustersim import load_scenario, simulate
 from clustersim.hardware import CPUS
 
-FACTORS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4)
+FACTORS = (0.8, 0.9, 1.0, 1.1, 1.2)
 
 
 class Row(NamedTuple):

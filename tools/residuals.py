@@ -23,9 +23,9 @@ CLASSES = ("all", "small", "under 10 us", "large")
 KERNELS = """\
 ### Products
 
-Errors of the law of dense products in 16 bits, as factors less 1: median and nine in ten. The fitted half is one half of
-the shapes of two libraries; nothing was fitted to any row of this table. *Small* are products with at most 1,024 columns
-and an inner dimension of at most 4,096.
+Errors of the law of dense products in 16 bits, as factors less 1: median and nine in ten. Half of the shapes of two
+libraries were fitted; nothing was fitted to any row of this table. *Small* are products with at most 1,024 columns and
+an inner dimension of at most 4,096.
 """
 COLLECTIVES = """\
 ### Collectives of NCCL in one host
@@ -37,9 +37,9 @@ scored.
 HOST = """\
 ### The host
 
-Iterations of Megatron-LM on 2 to 8 A100 of one host: one factor on the host's times is fitted to the odd rows and scored
-on the even ones, and again fitted to rows of 2,048 features and scored on those of 1,024. The factor is relative to
-`software/sheets/megatron.yaml`.
+Iterations of Megatron-LM on 2 to 8 A100 of one host: one factor on the host's times is fitted to the odd rows and
+scored on the even ones, and again fitted to rows of 2,048 features and scored on those of 1,024. The factor is relative
+to `software/sheets/megatron.yaml`.
 """
 
 
