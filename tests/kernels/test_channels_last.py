@@ -40,10 +40,7 @@ def built(compute: ComputeSpec, model: str = "resnet50", batch: int = 448, gpu: 
 
 def test_channels_last_save_what_turning_images_over_takes_what_norms_move_less_and_nothing_else() -> None:
     constants = constants_of(A100, "tensor")
-    first, last = (
-        estimate_layers(RESNET, A100, 64, "amp-fp16", layout=layout).layers
-        for layout in ("nchw", "nhwc")
-    )
+    first, last = (estimate_layers(RESNET, A100, 64, "amp-fp16", layout=layout).layers for layout in ("nchw", "nhwc"))
     rate = constants.shape.memory_efficiency * A100.memory_bytes_per_s
     for before, after in zip(first, last, strict=True):
         saved_s = before.forward_s + before.backward_s - after.forward_s - after.backward_s

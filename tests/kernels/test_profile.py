@@ -37,9 +37,7 @@ def rows_of(estimates: dict[int, tuple[LayerTime, ...]], factor: float = 1.0) ->
 
 
 def model_rows(*batches: int, factor: float = 1.0) -> list[Row]:
-    return rows_of(
-        {batch: estimate_layers(NIN, H200, batch, "fp32").layers for batch in batches}, factor
-    )
+    return rows_of({batch: estimate_layers(NIN, H200, batch, "fp32").layers for batch in batches}, factor)
 
 
 def write(folder: Path, rows: list[Row], **more: Any) -> Path:
