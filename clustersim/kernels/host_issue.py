@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.kernels.programs.blocking_launches import num_tensors
-from clustersim.model.layer import NOT_ISSUED, HostIssue, Layer, LayerTime, PassIssue
+from clustersim.model.layer import HostIssue, Layer, LayerTime
 from clustersim.model.precision import PRECISIONS
+from clustersim.program.issue import NOT_ISSUED, PassIssue
 from clustersim.software import Operators, Software, operators_of
 
 _KINDS = {
@@ -70,8 +71,13 @@ def host_of(layers: Sequence[LayerTime], software: Software, factor: float = 1.0
     tensors = sum(num_tensors(time.layer) for time in layers)
     update_s = software.update_s + tensors * software.update_tensor_s
     update = PassIssue(update_s, software.update_kernels or max(1, tensors))
-    seconds = (factor * each for each in (software.exchange_s, software.message_s, software.unit_s))
-    return HostIssue(*seconds, update.scaled(factor), software.awaits_messages)
+    return HostIssue(
+        exchange_s=factor * software.exchange_s,
+        message_s=factor * software.message_s,
+        unit_s=factor * software.unit_s,
+        update=update.scaled(factor),
+        awaits_messages=software.awaits_messages,
+    )
 
 
 def _mode(software: Software, precision: str) -> str:

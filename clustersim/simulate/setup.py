@@ -255,7 +255,7 @@ class Setup:
 
     @property
     def _exchanges(self) -> bool:
-        """Whether gradients are exchanged; one worker alone has nobody to exchange them with but a server."""
+        """Whether gradients are exchanged; one worker alone exchanges them with a server only."""
         return self.num_workers > 1 or not isinstance(self.point.strategy, CollectiveStrategy)
 
     def _exchange_after_parents(self, plan: Iteration) -> Iteration:
