@@ -71,18 +71,30 @@ def test_a_rate_that_leaves_kernels_less_than_their_estimates_leaves_the_host_no
     assert sum(each.forward_s + each.backward_s for each in work.layers) == pytest.approx(0.01 * passes_s)
 
 
+def one_gpu(rate: dict[str, Any], **more: Any) -> float:
+    """Return the samples a second of a run on one GPU."""
+    scenario = {
+        "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "precision": "amp-bf16", "memory_check": False,
+        "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
+        "strategy": {"kind": "all-reduce"}, "compute": {"library": "eager", "single_gpu": rate}, **more,
+    }  # fmt: skip
+    return clustersim.simulate(scenario).samples_per_s
+
+
 @pytest.mark.parametrize("samples_per_s", [150.0, 1500.0])
 @pytest.mark.parametrize("num", [1, 2, 8])
 def test_a_rate_of_added_up_batches_is_reached_in_a_run_of_them(num: int, samples_per_s: float) -> None:
     """The host goes on to the next batch while the GPU computes: it is waited for once an update, not once a batch."""
     rate = {"samples_per_s": samples_per_s, "batch": 4, "batches_per_update": num, "source": "a test"}
-    scenario = {
-        "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "batch": {"per_gpu": 4 * num}, "precision": "amp-bf16",
-        "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
-        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": num}, "memory_check": False,
-        "compute": {"library": "eager", "single_gpu": rate},
-    }  # fmt: skip
-    assert clustersim.simulate(scenario).samples_per_s == pytest.approx(samples_per_s, rel=1e-9)
+    found = one_gpu(rate, batch={"per_gpu": 4 * num}, parallelism={"micro_batches": num})
+    assert found == pytest.approx(samples_per_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", [{"kind": "all-reduce"}, {"kind": "local", "steps": 2}])
+def test_one_gpu_alone_issues_no_exchange(strategy: dict[str, Any]) -> None:
+    """The host is the limit of this rate: it would not be reached if it issued an exchange of gradients as well."""
+    rate = {"samples_per_s": 1500.0, "batch": 4, "source": "a test"}
+    assert one_gpu(rate, batch={"per_gpu": 4}, strategy=strategy) == pytest.approx(1500.0, rel=1e-9)
 
 
 LAYER = Layer("a", "add", 1.0, 1.0, 0.0, 0, 1.0, 1.0)
