@@ -7,7 +7,7 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation lab clean
+.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation residuals lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -50,6 +50,11 @@ reference: $(VENV)/.installed-test
 # Reruns every published case: docs/validation.md and the errors that forecasts quote.
 validation: $(VENV)/.installed-test
 	$(VENV)/bin/clustersim validate --markdown docs/validation.md --budget clustersim/results/budget.json
+
+# The part of docs/validation.md on kernels, collectives and the host, from measurements that are not shipped:
+# TABLES=.../aiconfigurator_core/systems/data HOST=.../single_host_half.csv. Then `make validation`.
+residuals: $(VENV)/.installed-test
+	$(python) tools/residuals.py --tables $(TABLES) --host $(HOST)
 
 # A real cluster on this machine against the simulator, in five minutes. LAB="--quick", LAB="--only Flows":
 # see docs/how-to/run-the-lab.md.

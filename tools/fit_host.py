@@ -21,7 +21,7 @@ import numpy as np
 from clustersim import load_scenario, simulate
 from clustersim.hardware import CPUS
 
-FACTORS = (0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4)
+FACTORS = (0.8, 0.9, 1.0, 1.1, 1.2)
 
 
 class Row(NamedTuple):
@@ -59,7 +59,10 @@ def forecast_s(row: Row, cpu: str) -> float:
         "model": f"gpt-{row.layers}x{row.features}x{row.heads}-seq{row.tokens}",
         "num_gpus": row.num_gpus,
         "batch": {"global": row.batch},
-        "topology": {"kind": "star", "num_hosts": 1, "link": "infiniband-hdr", "hop": "600 ns", "host": {"template": "dgx-a100", "cpu": cpu}},
+        "topology": {
+            "kind": "star", "num_hosts": 1, "link": "infiniband-hdr", "hop": "600 ns",
+            "host": {"template": "dgx-a100", "cpu": cpu},
+        },
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "overlap": False},
         "parallelism": {

@@ -48,6 +48,7 @@ def choose(
     capability: int = 80,
     has_nvlink: bool = True,
     channel_bytes_per_s: float = math.inf,
+    has_nvls_trees: bool = False,
 ) -> str:
     """Return the name of the algorithm that `transport` would choose for a collective.
 
@@ -55,8 +56,8 @@ def choose(
       NCCL's own estimate (see `clustersim.collectives.nccl`), otherwise rings, and direct sends. All its rings together
       run at a bus rate of `bytes_per_s`, and within one host they would run at `inside_bytes_per_s`; a GPU's link to a
       switch that reduces runs at `switch_bytes_per_s`, None without such a switch; `plateau` is that of
-      `nccl.ring_plateau`, by default that of Ampere and later GPUs; `num_channels`, `capability`, `has_nvlink`
-      and `channel_bytes_per_s` are those of `nccl.NcclRates`.
+      `nccl.ring_plateau`, by default that of Ampere and later GPUs; the others are those of
+      `nccl.NcclRates`.
     - `mpi`: MPICH's rules by size and number of ranks, without those that consider hosts.
     - `gloo`: what its sources do.
     - `tcp` and `ideal`: rings.
@@ -77,9 +78,10 @@ def choose(
         capability,
         has_nvlink,
         channel_bytes_per_s,
+        has_nvls_trees,
     )
     for name, rate in rates._asdict().items():
-        if name not in ("capability", "has_nvlink") and rate is not None and not rate > 0:
+        if name not in ("capability", "has_nvlink", "has_nvls_trees") and rate is not None and not rate > 0:
             raise InputError(f"a rate must be above 0 (got {name} = {rate})", got=str(rate))
     return RULES[transport][op](CollectiveRequest(num_ranks, num_bytes, ranks_per_host, rates))
 

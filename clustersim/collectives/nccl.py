@@ -4,9 +4,9 @@ Constants and formulas: NCCL 2.30.7, `src/graph/tuning.cc` (commit 5067397c). In
 over NVLink, PCIe and the network, the fraction of bandwidth that each protocol reaches, the correction for trees at
 medium sizes, trees between two hosts at twice the rate of the links that leave a host (each byte crosses once in each
 direction, but twice in a ring), the maximum rate of a channel, and NVLS on one host. Simplified: the rate is that of
-all channels together; between hosts LL has the limit of AMD's processors; trees are NCCL's balanced ones if a host has
-two or more GPUs of the group; no NVLS over several hosts, CollNet or PAT. What the choice costs is in
-`clustersim.collectives.nccl_time`.
+all channels together; between hosts LL has the limit of AMD's processors; trees are NCCL's balanced ones if a host
+has two or more GPUs of the group; NVLSTree has the latency of trees, and chains in its hosts; no CollNet or PAT. What
+the choice costs is in `clustersim.collectives.nccl_time`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ _LEAST_FOR_LL128 = 70
 _CHANNEL_GB_PER_S = {
     "tree Simple": {0: (26.5, 18.5, 10.0), 80: (24.0, 23.6, 17.8), 90: (38.7, 41.4, 36.0), 100: (70.0, 42.8, 24.0)},
     "tree LL128": {0: (20.0, 20.0, 20.0), 90: (36.7, 36.7, 29.0), 100: (55.6, 31.67, 20.0)},
+    "NVLS tree": {0: (0.0, 0.0, 0.0), 90: (0.0, 57.7, 45.5), 100: (0.0, 96.0, 80.0)},
     "ring LL128": {0: (20.0, 20.0, 20.0), 90: (36.7, 36.7, 36.7), 100: (40.0, 40.0, 40.0)},
 }
 """Maximum rate of a channel on 1, 2 and more hosts, by the least compute capability (times 10) it applies to.
 
-`perChMaxTreeBws`, `perChMaxTreeLL128Bws` and `perChMaxRingLL128Bws`; trees of all protocols have the first."""
+`perChMaxTreeBws`, `perChMaxTreeLL128Bws`, `perChMaxNVLSTreeBws` and `perChMaxRingLL128Bws`; trees of all protocols have
+the first."""
 
 _UNBALANCED_TREE = 0.85
 """Fraction of a tree's rate if one GPU of a host has all of its messages (`NCCL_TOPO_PATTERN_TREE`)."""
@@ -49,7 +51,7 @@ _TREE_CORRECTION = {
 }  # from 64 B on, by powers of two; above them no correction
 
 _NVLS_LATENCY_S = 25e-6
-_FEWEST_FOR_NVLS = 3  # `ncclNvlsInit` in src/transport/nvls.cc has none for two GPUs
+FEWEST_FOR_NVLS = 3  # `ncclNvlsInit` in src/transport/nvls.cc has none for two GPUs
 _MOST_HEADS = 32  # NCCL_MAX_NVLS_ARITY
 
 
@@ -85,8 +87,8 @@ class NcclRates(NamedTuple):
     `switch_bytes_per_s` is that of a GPU's link to a switch that reduces, None without such a switch; `plateau` is that
     of `ring_plateau` for the GPUs, `num_channels` the number that NCCL's search finds (`nccl_channels.found_channels`;
     infinity sets no limit) and `capability` the least compute capability, times 10, of the GPUs. `has_nvlink` says
-    whether the GPUs of a host reach one another over NVLink, and `channel_bytes_per_s` is the rate of a channel that
-    the search finds.
+    whether the GPUs of a host reach one another over NVLink, `channel_bytes_per_s` is the rate of a channel that the
+    search finds, and `has_nvls_trees` says whether switches reduce in each of several hosts (NVLSTree).
     """
 
     bytes_per_s: float
@@ -97,6 +99,7 @@ class NcclRates(NamedTuple):
     capability: int = 80
     has_nvlink: bool = True
     channel_bytes_per_s: float = math.inf
+    has_nvls_trees: bool = False
 
     def of_channels(self) -> NcclRates:
         """Return these rates as NCCL estimates them: no more than its channels have at the speed that it found."""
@@ -144,7 +147,7 @@ def nccl_tuning(op: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates, a
     if op == "all-reduce":
         for protocol in protocols(ranks, rates):
             seconds[Tuning("tree", protocol)] = _tree_seconds(protocol, num_bytes, ranks, rates)
-        if rates.switch_bytes_per_s is not None and ranks.num_hosts == 1 and ranks.num_ranks >= _FEWEST_FOR_NVLS:
+        if rates.switch_bytes_per_s is not None and ranks.num_hosts == 1 and ranks.num_ranks >= FEWEST_FOR_NVLS:
             seconds[Tuning("nvls", "Simple")] = nccl_nvls_seconds(num_bytes, ranks.num_ranks, rates)
     possible = [each for each in seconds if algorithm in (None, each.algorithm)]
     return min(possible, key=seconds.__getitem__) if possible else Tuning(str(algorithm), "Simple")
@@ -247,7 +250,9 @@ def _ring_seconds(op: str, protocol: str, num_bytes: float, ranks: NcclRanks, ra
 
 
 def _tree_seconds(protocol: str, num_bytes: float, ranks: NcclRanks, rates: NcclRates) -> float:
-    rate = _tree_rate(protocol, ranks, rates) * _tree_correction(protocol, num_bytes)
+    rate = _tree_rate(protocol, ranks, rates)
+    if not _reduces_in_switches(protocol, ranks, rates) or rates.capability >= 100:
+        rate *= _tree_correction(protocol, num_bytes)
     return nccl_latency_us("tree", protocol, ranks, has_nvlink=rates.has_nvlink) * 1e-6 + num_bytes / rate
 
 
@@ -267,10 +272,17 @@ def _tree_rate(protocol: str, ranks: NcclRanks, rates: NcclRates) -> float:
 
 def tree_bus(protocol: str, ranks: NcclRanks, rates: NcclRates, share: float = 1.0) -> float:
     """Return the bus rate of trees with a protocol, in bytes per second, that reach a share of the links' rate."""
+    if _reduces_in_switches(protocol, ranks, rates):
+        return min(links_of_trees(ranks.num_hosts, rates), _channels_limit("NVLS tree", ranks, rates))
     tree = min(share * links_of_trees(ranks.num_hosts, rates), _channels_limit("tree Simple", ranks, rates))
     ll128 = tree * (7 / 9 if ranks.num_hosts == 1 else 120 / 128)
     ll128 = min(ll128, _channels_limit("tree LL128", ranks, rates))
     return {"LL": min(_ll_limit(ranks, rates), tree / 3.8), "LL128": ll128, "Simple": tree}[protocol]
+
+
+def _reduces_in_switches(protocol: str, ranks: NcclRanks, rates: NcclRates) -> bool:
+    """Say whether trees between hosts are NVLSTree: here trees of Simple with other limits of their channels."""
+    return rates.has_nvls_trees and protocol == "Simple" and ranks.num_hosts > 1
 
 
 def _channels_limit(what: str, ranks: NcclRanks, rates: NcclRates) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.collectives import IN_HOST_MEMORY, IN_SWITCH, Schedule, algorithms_of, choose, options_of
 from clustersim.collectives.chain import LINES_BYTES, PIECE_BYTES
 from clustersim.collectives.horovod import HOROVOD
-from clustersim.collectives.nccl import NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
+from clustersim.collectives.nccl import FEWEST_FOR_NVLS, NVLS_EFFICIENCY, ROUND_RINGS, NcclRates, ring_plateau
 from clustersim.collectives.nccl_1 import OF_NCCL_1, nccl_1_ring
 from clustersim.collectives.nccl_2_4 import NCCL_2_4, nccl_2_4_choice
 from clustersim.collectives.nccl_channels import compute_capability, found_channels, nccl_channels
@@ -210,6 +210,12 @@ def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str
     return None
 
 
+def _hosts_add(topology: Topology, gpus: np.ndarray) -> bool:
+    """Say whether the switch in the first host can add for its GPUs of the group, three or more."""
+    first = gpus[topology.gpu_hosts[gpus] == topology.gpu_hosts[gpus[0]]]
+    return len(first) >= FEWEST_FOR_NVLS and why_no_adding_switch(topology, first) is None
+
+
 def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
     """Say whether the first GPU has an NVLink, to another GPU or to a switch."""
     own = np.flatnonzero(topology.links.src == topology.gpus[gpus[0]])
@@ -261,6 +267,7 @@ def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRate
         compute_capability(*architectures),
         has_nvlink,
         gb_per_s * 1e9,
+        num_hosts > 1 and _hosts_add(topology, gpus),
     )
 
 

@@ -12,27 +12,28 @@ from dataclasses import replace
 from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.model.layer import Layer
 
-TRAINING_DERATING = {"ga100-tensor": 0.88, "gh100-tensor": 0.70, "gb100-tensor": 0.70}
-"""Derating by the chip whose constants a GPU has, its own or those of a related chip. Blackwell's is Hopper's (assumed:
-no step of a B200 was fitted). Other chips have 1, since their GEMMs were observed at full rate in training (Volta) or
-nothing is known.
+TRAINING_DERATING = {"ga100-tensor": 0.89, "gh100-tensor": 0.67, "gb100-tensor": 0.72}
+"""Derating by the chip whose constants a GPU has, its own or those of a related chip. Other chips have 1, since their
+GEMMs were observed at full rate in training (Volta) or nothing is known.
 
-Fitted by least squares to 24 published steps, with equal weight for every source, of one GPU or of the eight of a
-host, which wait for the slowest and whose exchange is assumed to be hidden. Hopper: GPT-2 XL compiled in bfloat16
-(three) and in FP8 with TransformerEngine's layers (four), on H100 of 700 and 500 W and H200 (ROCm/TransformerEngine,
-issue 72, 2024, its batch in bfloat16 assumed: 14; pytorch/ao, issue 1297, 2024), Phi-3 mini in FP8, compiled
+Ampere's and Hopper's are fitted by least squares to 21 published steps, with equal weight for every source, of one GPU
+or of the eight of a host, which wait for the slowest and whose exchange is assumed to be hidden. Hopper: GPT-2 XL
+compiled in bfloat16 and, three times, in FP8 with TransformerEngine's layers, on H100 and H200
+(ROCm/TransformerEngine, issue 72, 2024, its batch in bfloat16 assumed: 14), Phi-3 mini in FP8, compiled
 (Lightning-AI/lightning-thunder, issue 1364, 2024), nanochat's model of 20 layers on eight H100 (karpathy/nanochat,
 discussion 1, 2025). Ampere: four GPTs on eight A100 with FlashAttention 1 and fused layers (Dao-AILab/flash-attention,
 training/README.md, commit 0b037c2d), two of them again with FlashAttention 1 and 2 and 2,048 and 8,192 tokens (Dao,
-arXiv:2307.08691, table 1), forward and both passes of a layer of BERT-large (mli/transformers-benchmarks,
-README.md, commit 04df81d0; element-wise kernels assumed to access an element in the time of 2 bytes), nanochat on eight
-A100 (pull request 147).
+arXiv:2307.08691, table 1), forward and both passes of a layer of BERT-large (mli/transformers-benchmarks, README.md,
+commit 04df81d0; element-wise kernels assumed to access an element in the time of 2 bytes), nanochat on eight A100
+(pull request 147).
 
-Accurate to a tenth, not to a hundredth: without one of the four sources Hopper's is 0.67 to 0.72 and Ampere's 0.83 to
-0.90, and nanochat on A100 alone needs none. On Hopper the compiled steps in 16 bits alone give 0.81,
-TransformerEngine's GEMMs in FP8 0.59. In layers that are issued operation by operation the FP8 steps take 35 to 41 ms
-longer than forecast at any batch. The cause is not known (`docs/physics/products-in-training.md`, *Products in
-training*).
+All of them are long enough that the host (`clustersim.program.issue`) keeps no GPU waiting. Accurate to a tenth, not
+to a hundredth: nanochat on A100 alone needs none. In layers that are issued operation by operation the FP8 steps take
+35 to 41 ms longer than forecast at any batch. The cause is not known (`docs/physics/products-in-training.md`,
+*Products in training*).
+
+Blackwell's is not from steps: products of at least 0.1 ms on a B200 by the wall clock, through TransformerEngine,
+reach 0.72 of what the constants say (MooreThreads/SimuMax, commit 4dcaae51), and 0.92 on an A100 PCIe.
 """
 
 _GEMM_OPS = ("fully-connected", "embedding", "matmul", "experts", "router", "lstm", "gru", "rnn")

@@ -71,13 +71,10 @@ def host_of(layers: Sequence[LayerTime], software: Software, factor: float = 1.0
     tensors = sum(num_tensors(time.layer) for time in layers)
     update_s = software.update_s + tensors * software.update_tensor_s
     update = PassIssue(update_s, software.update_kernels or max(1, tensors))
-    return HostIssue(
-        exchange_s=factor * software.exchange_s,
-        message_s=factor * software.message_s,
-        unit_s=factor * software.unit_s,
-        update=update.scaled(factor),
-        awaits_messages=software.awaits_messages,
+    exchange_s, message_s, unit_s = (
+        factor * each for each in (software.exchange_s, software.message_s, software.unit_s)
     )
+    return HostIssue(exchange_s, message_s, unit_s, update.scaled(factor), software.awaits_messages)
 
 
 def _mode(software: Software, precision: str) -> str:

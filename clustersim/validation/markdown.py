@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from clustersim.results.budget import BudgetPoint, Kind
 from clustersim.validation.text import chosen_lines, number_text, percent_text, summary_cells, summary_text
@@ -32,13 +33,16 @@ while all cases could be seen.
 """
 
 
+RESIDUALS_FILE = Path(__file__).with_name("residuals.md")
+"""Errors of kernels, collectives and the host on what was not fitted, as `tools/residuals.py` wrote them."""
+
 SPEEDS = ("samples_per_s", "iteration_s", "update_s", "time_to_train_s", "speedup", "efficiency")
 """Metrics of the speed of a whole training, whose errors are the error budget of forecasts."""
 
 
 def validation_page(verdict: Verdict) -> str:
     """Return the page in Markdown."""
-    lines = [_INTRODUCTION, *_summary(verdict)]
+    lines = [_INTRODUCTION, *_summary(verdict), "", RESIDUALS_FILE.read_text(encoding="utf-8").rstrip()]
     for case in verdict.cases:
         lines += ["", *_case(case)]
     return "\n".join(lines) + "\n"

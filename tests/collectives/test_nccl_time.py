@@ -7,10 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clustersim.collectives.nccl import NcclRanks, NcclRates, hop_latencies, nccl_latency_us, nccl_tuning, protocols
+from clustersim.collectives.nccl import (
+    NcclRanks,
+    NcclRates,
+    hop_latencies,
+    nccl_latency_us,
+    nccl_tuning,
+    protocols,
+    tree_bus,
+)
 from clustersim.collectives.nccl_time import FITTED, nccl_cost, nvls_loop_bytes, one_host_seconds, p2p_cost
 from clustersim.communicator.algorithm import nccl_rates, schedule_collective
+from clustersim.hardware import load_transport
+from clustersim.network import Environment
 from clustersim.simulate import time_collective
+from clustersim.simulate.build import build_network
 from clustersim.topology import load_topology
 
 MIB = 2.0**20
@@ -152,3 +163,35 @@ def test_older_versions_have_no_protocols(name: str) -> None:
     _, schedule = schedule_collective("all-reduce", name, topology, np.arange(8), 1e6, "nccl")
     assert schedule.wait_s == 0
     assert schedule.relays is None or (schedule.relays.shares == 1).all()
+
+
+def test_trees_between_hosts_whose_switches_reduce_have_other_limits() -> None:
+    """NVLSTree on eight hosts: 45.5 GB/s for each of eight channels of Hopper, where trees have 36."""
+    ranks, rates = NcclRanks(64, 8), NcclRates(384e9, 370e9, num_channels=8, capability=90)
+    assert tree_bus("Simple", ranks, rates) == pytest.approx(8 * 36e9)
+    assert tree_bus("Simple", ranks, rates._replace(has_nvls_trees=True)) == pytest.approx(8 * 45.5e9)
+    assert tree_bus("LL128", ranks, rates._replace(has_nvls_trees=True)) == pytest.approx(8 * 29e9)
+
+
+@pytest.mark.parametrize(("template", "has"), [("dgx-h100", True), ("dgx-a100", False)])
+def test_switches_of_hopper_reduce_in_each_host(template: str, has: bool) -> None:
+    topology = load_topology(cluster(template, 2))
+    assert nccl_rates(topology, np.arange(16), "nccl").has_nvls_trees == has
+    assert not nccl_rates(topology, np.array([0, 1, 8, 9]), "nccl").has_nvls_trees  # two GPUs of a host are too few
+
+
+def test_a_collective_beside_other_traffic_shares_its_links() -> None:
+    """Two all-gathers at once over the same NVLinks: the bytes take twice as long, and the waits as long as alone."""
+    topology = load_topology(cluster("dgx-a100"))
+    _, schedule = schedule_collective("all-gather", "auto", topology, np.arange(8), 64e6, "nccl")
+    library = load_transport("nccl")
+
+    def seconds(num: int) -> float:
+        network = build_network(Environment(), topology, library, exact=True)
+        ends = [network.play(schedule, range(8)) for _ in range(num)]
+        network.env.run(network.env.all_of(ends))
+        return float(network.env.now)
+
+    wire_s = 7 / 8 * 64e6 / 240e9
+    assert seconds(1) == pytest.approx(schedule.wait_s + wire_s)
+    assert seconds(2) == pytest.approx(schedule.wait_s + 2 * wire_s)

@@ -15,6 +15,7 @@ from clustersim.model.layer import Layer
 from clustersim.program.issue import NOT_ISSUED, PassIssue
 from clustersim.software import Operators, load_software, operators_of
 from clustersim.software.operators import operator_counts
+from tests.software.test_operator_counts import TABLE
 
 A100 = load_gpu("a100")
 COMPILED, EAGER, MEGATRON = (load_software(name) for name in ("compiled", "pytorch-eager", "megatron"))
@@ -72,13 +73,13 @@ def test_layers_have_the_operators_of_the_block_that_was_counted(
     names.pop("nothing", None)
     for other in others:
         names.update(other)
-    row = operator_counts()[mode]["models"][counted]
-    assert kernels(names, mode) == (row["forward"]["kernels"], row["backward"]["kernels"])
+    forward, backward = operators_of(counted, mode)
+    assert kernels(names, mode) == (forward.kernels, backward.kernels)
 
 
 def test_every_kind_was_counted_in_every_mode() -> None:
     for mode in ("fp32", "bf16", "autocast"):
-        assert set(_KINDS.values()) <= operator_counts()[mode]["operators"].keys()
+        assert {(mode, kind) for kind in _KINDS.values()} <= operator_counts().keys()
 
 
 def test_every_layer_of_the_catalogue_has_a_kind_but_those_that_were_not_counted() -> None:
@@ -163,7 +164,7 @@ def test_a_convolutions_bias_is_a_kernel_more_and_a_tensor_more() -> None:
 
 @pytest.mark.parametrize(("model", "counted"), [("resnet50", "resnet50"), ("vgg16", "vgg16"), ("alexnet", "alexnet")])
 def test_an_update_has_the_tensors_of_the_model_that_was_counted(model: str, counted: str) -> None:
-    tensors = operator_counts()["fp32"]["models"][counted]["parameters"]
+    tensors = TABLE["fp32"]["models"][counted]["parameters"]
     host = host_of(estimated(model, "fp32"), EAGER, factor=2.0)
     assert host.update.host_s == pytest.approx(2 * (EAGER.update_s + tensors * EAGER.update_tensor_s))
     assert host.update.kernels == EAGER.update_kernels

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from clustersim.software.operators import operator_counts
+
 TABLE: dict[str, Any] = YAML(typ="safe").load(
     Path(__file__).parents[2] / "clustersim" / "software" / "operator_counts.yaml"
 )
@@ -63,3 +65,17 @@ def test_an_optimizer_has_kernels_a_tensor_or_calls_on_all_of_them() -> None:
     assert adamw["for-loop"]["per_tensor"]["kernels"] == len(adamw["foreach"]["calls"]) == 8
     assert [call["depth"] for call in adamw["fused"]["calls"]] == [1, 4]
     assert adamw["foreach"]["per_tensor"]["kernels"] == adamw["fused"]["per_tensor"]["kernels"] == 0
+
+
+def test_rows_are_read_as_a_yaml_parser_reads_them() -> None:
+    found = operator_counts()
+    rows = {
+        (mode, kind): row
+        for mode in ("fp32", "bf16", "autocast", "autocast-reused")
+        for part in ("operators", "models")
+        for kind, row in TABLE[mode][part].items()
+    }
+    assert found.keys() == rows.keys()
+    for key, (forward, backward) in found.items():
+        assert forward._asdict() == rows[key]["forward"]
+        assert backward._asdict() == rows[key]["backward"]
