@@ -52,6 +52,22 @@ def test_a_program_as_a_document_has_the_same_operations(scenario: str, capsys: 
         assert line.startswith(words.get(op["kind"], "gradients ready"))
 
 
+def test_a_document_says_when_the_host_has_issued_what_the_gpu_computes(
+    scenario: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kernel a pass of 8 us, and each starts no later than its layer's kernels before it have ended."""
+    assert main(["program", scenario, "--json"]) == 0
+    computed = [op for op in json.loads(capsys.readouterr().out)["ops"] if op["kind"] == "compute"]
+    issued = [op["issue"] for op in computed if op["issue"]]
+    assert len(issued) > len(computed) / 2
+    for issue in issued:
+        assert len(issue["work_s"]) == len(issue["issued_s"])
+        assert issue["issued_s"] == sorted(issue["issued_s"])
+        assert 8e-6 * (1 - 1e-9) <= issue["issued_s"][-1] <= issue["host_s"] * (1 + 1e-9)
+    assert main(["program", scenario, "--json", "--set", "compute.launch=graphs"]) == 0
+    assert not any(op.get("issue") for op in json.loads(capsys.readouterr().out)["ops"])
+
+
 def test_an_export_is_played_back_to_the_end_of_an_exact_iteration(
     scenario: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from clustersim.program.issue import IssueTimes
     from clustersim.simulate.programs import Programs
 
 PROGRAM_SCHEMA = "clustersim.program/1"
@@ -143,14 +144,23 @@ _KINDS = {"HostUpdate": "host-update"}
 """JSON names of operations whose class name has several words."""
 
 
+def _issue(times: IssueTimes) -> dict[str, Any]:
+    """Return when a host has issued the kernels of an operation, as JSON."""
+    return {"host_s": times.host_s, "work_s": times.work_s.tolist(), "issued_s": times.issued_s.tolist()}
+
+
 def _document(programs: Programs, rank: int, gpu_name: str) -> dict[str, Any]:
     from dataclasses import asdict
+
+    from clustersim.program.ops import Compute
 
     stage = programs.grid.stage(rank)
     ops = []
     for op in programs.ops(stage):
         row = asdict(op)
         row |= {name: row[name]._asdict() for name in ("key", "after") if row.get(name)}
+        if "issue" in row:
+            row["issue"] = _issue(op.issue) if isinstance(op, Compute) and len(op.issue) else None
         ops.append({"kind": _KINDS.get(type(op).__name__, type(op).__name__.lower()), **row})
     return {
         "schema": PROGRAM_SCHEMA,

@@ -235,7 +235,8 @@ class LayoutExecutor:
                 yield from wait_for_samples(job, place)
                 self._note_idle(state, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and on_ready is not None:
-                yield from self._issue(state, self._programs[state.stage].exchange_s)
+                if self._grid.num_replicas > 1:
+                    yield from self._issue(state, self._programs[state.stage].exchange_s)
                 on_ready(op.bucket, buckets[op.bucket])
 
     def _issue(self, state: RankIteration, host_s: float) -> Process:

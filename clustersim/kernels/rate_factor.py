@@ -35,27 +35,42 @@ def factor_for(
     """
     order = [(layer.forward_s, layer.forward_issue) for layer in layers]
     order += [(layer.backward_s, layer.backward_issue) for layer in reversed(layers)]
-    passes = _Passes(issue_times(order), sum(seconds for seconds, _ in order), update, update_s, batches_per_update)
-    if passes.seconds(0.0, 1.0)[0] < wanted_s:
-        return RateFactor(_root(lambda factor: _by_kernels(passes.seconds(factor, 1.0)), wanted_s))
-    kernels = min(1.0, (wanted_s - update_s / batches_per_update) / passes.kernels_s)
+    kernels_s, whole_s = batches_per_update * sum(seconds for seconds, _ in order), batches_per_update * wanted_s
+    passes = _Passes(_ends_of_repeats(issue_times(order), kernels_s, batches_per_update), kernels_s, update, update_s)
+    if passes.seconds(0.0, 1.0)[0] < whole_s:
+        return RateFactor(_root(lambda factor: _by_kernels(passes.seconds(factor, 1.0)), whole_s))
+    kernels = min(1.0, (whole_s - update_s) / kernels_s)
     host = 0.0
-    if passes.seconds(kernels, 0.0)[0] < wanted_s:
-        host = _root(lambda factor: _by_host(passes.seconds(kernels, factor)), wanted_s)
+    if passes.seconds(kernels, 0.0)[0] < whole_s:
+        host = _root(lambda factor: _by_host(passes.seconds(kernels, factor)), whole_s)
     return RateFactor(kernels, host)
 
 
+def _ends_of_repeats(issue: IssueTimes, kernels_s: float, num: int) -> IssueTimes:
+    """Return the issue times of the first and of the last of `num` equal passes, of `kernels_s` seconds in all.
+
+    Those between them never bind more: from pass to pass host and kernels advance by the same steps.
+    """
+    if num == 1:
+        return issue
+    share = (num - 1) / num
+    return IssueTimes(
+        np.concatenate([issue.work_s, share * kernels_s + issue.work_s]),
+        np.concatenate([issue.issued_s, (num - 1) * issue.host_s + issue.issued_s]),
+        num * issue.host_s,
+    )
+
+
 class _Passes(NamedTuple):
-    """The passes of an iteration and its update, with their issue times."""
+    """The passes of all batches of an update, and the update, with their issue times."""
 
     issue: IssueTimes
     kernels_s: float
     update: IssueTimes
     update_s: float
-    batches_per_update: int
 
     def seconds(self, kernels: float, host: float) -> tuple[float, float, float]:
-        """Return the time of an iteration with these factors, and its derivatives by both of them."""
+        """Return the time of an update with these factors, its batches included, and its derivatives by both."""
         end_s, by_kernels, by_host = _latest(
             self.issue, kernels, host, (kernels * self.kernels_s, self.kernels_s, 0.0), self.kernels_s
         )
@@ -63,10 +78,7 @@ class _Passes(NamedTuple):
         for work_s, issued_s in self.update.rows:
             issued = (begun_s + host * issued_s - work_s, 0.0, self.issue.host_s + issued_s)
             of_update = max(of_update, issued)
-        share = 1 / self.batches_per_update
-        rest = self.update_s + of_update[0] - end_s
-        slopes = ((of_update[1] - by_kernels) * share + by_kernels, (of_update[2] - by_host) * share + by_host)
-        return end_s + share * rest, *slopes
+        return self.update_s + of_update[0], of_update[1], of_update[2]
 
 
 def _by_host(found: tuple[float, float, float]) -> tuple[float, float]:

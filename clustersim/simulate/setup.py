@@ -30,6 +30,7 @@ from clustersim.seeding import stream
 from clustersim.software import software_of
 from clustersim.spec import Spec
 from clustersim.stragglers import constant_factors
+from clustersim.strategies.collective_strategy import CollectiveStrategy
 from clustersim.topology import Topology, place
 from clustersim.topology.processes import Threads, with_processes
 from clustersim.units import format_size
@@ -247,10 +248,15 @@ class Setup:
             strategy.bucket_caps(workload.gradient_bytes_per_parameter, self.num_workers, sharding=None),
             strategy.overlap,
             {row: owner for row, (owner, _) in shared.items()},
-            _plan_issue(workload, strategy.by_tensor),
+            _plan_issue(workload, strategy.by_tensor, self._exchanges),
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
         return self._exchange_after_parents(with_codec(plan, codec))
+
+    @property
+    def _exchanges(self) -> bool:
+        """Whether gradients are exchanged; one worker alone exchanges them with a server only."""
+        return self.num_workers > 1 or not isinstance(self.point.strategy, CollectiveStrategy)
 
     def _exchange_after_parents(self, plan: Iteration) -> Iteration:
         """Return an iteration; if the strategy holds parents up, it begins its exchange a backward pass later."""
@@ -369,13 +375,13 @@ def alone_s(work: Workload) -> float:
     """Return the seconds of an iteration on one GPU that exchanges nothing, with the waits for its host."""
     names = [each.layer.name for each in work.layers]
     forward_s, backward_s = ([getattr(each, name) for each in work.layers] for name in ("forward_s", "backward_s"))
-    issue = _plan_issue(work, by_tensor=False)
+    issue = _plan_issue(work, by_tensor=False, exchanges=False)
     return plan_iteration(
         names, forward_s, backward_s, [0.0] * len(names), work.optimizer_s, None, overlap=False, issue=issue
     ).alone_s
 
 
-def _plan_issue(work: Workload, by_tensor: bool) -> PlanIssue | None:
+def _plan_issue(work: Workload, by_tensor: bool, exchanges: bool) -> PlanIssue | None:
     """Return what the host issues for the rows of `_gradients`; None where no host is simulated."""
     if work.host == NO_HOST and not any(each.forward_issue.host_s for each in work.layers):
         return None
@@ -388,7 +394,7 @@ def _plan_issue(work: Workload, by_tensor: bool) -> PlanIssue | None:
         ]
         for name in ("forward_issue", "backward_issue")
     )
-    return PlanIssue(forward, backward, work.host.exchange_s, work.host.update)
+    return PlanIssue(forward, backward, work.host.exchange_s if exchanges else 0.0, work.host.update)
 
 
 def _gradients(layer: LayerTime, factor: float, by_tensor: bool) -> list[tuple[str, float, float, int]]:

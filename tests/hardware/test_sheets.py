@@ -79,7 +79,9 @@ def values(sheet: Sheet) -> dict[str, object]:
         elif (
             key not in ("name", "title", "library", "sources")
             and value is not None
-            and (key, value) not in [("num_nvlinks", 0), ("boards", ())]
+            and (
+                (key, value) not in [("num_nvlinks", 0), ("boards", ()), ("issue_factor", 1.0)] or key in sheet.sources
+            )
         ):
             said[key] = value
     return said

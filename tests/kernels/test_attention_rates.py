@@ -137,7 +137,7 @@ def test_amperes_constants_are_the_least_squares_of_the_charts(kernel: int, widt
 def test_layers_take_the_time_that_amperes_charts_have(kernel: int, width: int, masked: bool) -> None:
     for tokens, speed in read(kernel, width, masked):
         model = attention(tokens, width, masked, kernel)
-        layers = estimate_layers(model, load_gpu("a100"), 16_384 // tokens, "amp-bf16", operator_s=0.0).layers
+        layers = estimate_layers(model, load_gpu("a100"), 16_384 // tokens, "amp-bf16").layers
         seconds = sum(each.forward_s + each.backward_s for each in layers)
         assert 3.5 * model.flop * (16_384 // tokens) / seconds / 1e12 == pytest.approx(speed, rel=0.075)
 
@@ -148,7 +148,7 @@ def test_layers_take_the_time_that_amperes_charts_have(kernel: int, width: int, 
 def test_layers_take_the_time_that_the_charts_have(flash: int, width: int, tokens: int) -> None:
     """Of 16,384 tokens on an H100, by way of the kernel model, whose tiles and waves count nothing twice."""
     model = attention(tokens, width, True, flash)
-    layers = estimate_layers(model, load_gpu("h100"), 16_384 // tokens, "amp-bf16", operator_s=0.0).layers
+    layers = estimate_layers(model, load_gpu("h100"), 16_384 // tokens, "amp-bf16").layers
     speed = model.flop * (16_384 // tokens) / sum(each.forward_s for each in layers) / 1e12
     assert speed == pytest.approx(MASKED[flash, width][TOKENS.index(tokens)], rel=0.06)
 
@@ -226,7 +226,7 @@ def forward_s(gpu: str, batch: int, heads: int, tokens: int, flash: int = 2, wid
     net = Builder("attention", "attention")
     x = Tensor(heads * width, tokens)
     net.fused_attention("a", x, x, heads, True, flash)
-    layers = estimate_layers(net.model(), load_gpu(gpu), batch, "amp-bf16", operator_s=0.0).layers
+    layers = estimate_layers(net.model(), load_gpu(gpu), batch, "amp-bf16").layers
     return sum(each.forward_s for each in layers)
 
 

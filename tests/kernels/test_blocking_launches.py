@@ -46,7 +46,7 @@ def test_what_was_not_counted_has_a_kernel_for_each_pass_that_takes_time():
 
 def test_a_pass_takes_its_kernels_one_after_the_other_and_a_wait_for_each():
     """No thread runs ahead: what a queue hides is not hidden, and what it waits for at small batches is in the wait."""
-    bare = estimate_layers(LLAMA, A100, 1, "amp-bf16", library="megatron", operator_s=0.0).layers
+    bare = estimate_layers(LLAMA, A100, 1, "amp-bf16", library="megatron").layers
     waited = built(ComputeSpec(library="megatron", launch="blocking")).layers
     for alone, now in zip(bare, waited, strict=True):
         kernels = kernels_of(alone, "megatron")
@@ -65,7 +65,7 @@ def test_waits_can_be_removed_and_do_not_change_measured_times():
 
 def test_a_larger_batch_waits_no_longer():
     def waits_s(batch: int) -> float:
-        bare = estimate_layers(LLAMA, A100, batch, "amp-bf16", library="megatron", operator_s=0.0).layers
+        bare = estimate_layers(LLAMA, A100, batch, "amp-bf16", library="megatron").layers
         return built(ComputeSpec(library="megatron", launch="blocking"), batch=batch).forward_s - sum(
             each.forward_s for each in bare
         )

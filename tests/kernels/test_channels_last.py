@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,12 +11,16 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload
 from clustersim.kernels.convolution_kernels import convolution_gemms
+from clustersim.kernels.host_issue import with_issue
 from clustersim.kernels.kernel_constants import constants_for, constants_of
 from clustersim.kernels.kernel_model import PHASES, gemm_seconds, rates_of
 from clustersim.kernels.layer_times import Library, estimate_layers
 from clustersim.kernels.programs.channels_last import Layout, constants_in, fused_norms
-from clustersim.model import Workload, load_model
+from clustersim.model import LayerTime, Workload, load_model
 from clustersim.model.precision import PRECISIONS
+from clustersim.program.issue import NOT_ISSUED, issue_times
+from clustersim.simulate.setup import alone_s
+from clustersim.software import software_of
 
 A100, V100 = load_gpu("a100-40gb"), load_gpu("v100")
 RESNET = load_model("resnet50")
@@ -35,10 +40,7 @@ def built(compute: ComputeSpec, model: str = "resnet50", batch: int = 448, gpu: 
 
 def test_channels_last_save_what_turning_images_over_takes_what_norms_move_less_and_nothing_else() -> None:
     constants = constants_of(A100, "tensor")
-    first, last = (
-        estimate_layers(RESNET, A100, 64, "amp-fp16", layout=layout, operator_s=0.0).layers
-        for layout in ("nchw", "nhwc")
-    )
+    first, last = (estimate_layers(RESNET, A100, 64, "amp-fp16", layout=layout).layers for layout in ("nchw", "nhwc"))
     rate = constants.shape.memory_efficiency * A100.memory_bytes_per_s
     for before, after in zip(first, last, strict=True):
         saved_s = before.forward_s + before.backward_s - after.forward_s - after.backward_s
@@ -169,19 +171,32 @@ def test_what_is_joined_takes_no_time_and_the_norm_moves_the_other_term() -> Non
     assert norm.backward_s == pytest.approx(before.backward_s + tensor_s)
 
 
+def issued_s(layers: Sequence[LayerTime]) -> float:
+    """Return the seconds of forward and backward, each kernel after its issue."""
+    passes = [(each.forward_s, each.forward_issue) for each in layers]
+    passes += [(each.backward_s, each.backward_issue) for each in reversed(layers)]
+    return issue_times(passes).end_s(0.0, 0.0, math.fsum(seconds for seconds, _ in passes), 1.0)
+
+
 def test_joined_operations_are_not_issued() -> None:
+    """A host of 1 ms a kernel, which the GPU waits for."""
+    each_s = 1e-3 / software_of("cudnn-fused").kernel_s
     plain, fused = (
-        estimate_layers(RESNET, A100, 1, "amp-fp16", layout="nhwc", library=each, operator_s=1e-3).layers
+        with_issue(
+            estimate_layers(RESNET, A100, 1, "amp-fp16", layout="nhwc", library=each).layers,
+            software_of(each), "amp-fp16", each_s,
+        )
         for each in ("cudnn", "cudnn-fused")
-    )
-    num_joined = fused_norms(RESNET.layers).count("joined")
-    waits = [math.fsum(layer.forward_s + layer.backward_s for layer in layers) for layers in (plain, fused)]
-    assert waits[0] - waits[1] == pytest.approx(2 * num_joined * 1e-3, rel=0.01)
+    )  # fmt: skip
+    roles = fused_norms(RESNET.layers)
+    assert issued_s(plain) - issued_s(fused) == pytest.approx(2 * roles.count("joined") * 1e-3, rel=0.01)
+    joined = [each for each, role in zip(fused, roles, strict=True) if role == "joined"]
+    assert {(each.forward_issue, each.backward_issue) for each in joined} == {(NOT_ISSUED, NOT_ISSUED)}
 
 
 def test_a_transposed_norm_moves_five_feature_maps_twice_more_and_nothing_else_changes() -> None:
     last, turned = (
-        estimate_layers(RESNET, V100, 64, "amp-fp16", layout="nhwc", library=library, operator_s=0.0).layers
+        estimate_layers(RESNET, V100, 64, "amp-fp16", layout="nhwc", library=library).layers
         for library in ("cudnn", "cudnn-turned")
     )
     constants = constants_of(V100, "tensor")
@@ -203,7 +218,7 @@ def test_a_rate_of_other_kernels_scales_what_these_take() -> None:
         built(ComputeSpec.model_validate({"layout": "nhwc", "library": library, "single_gpu": single}), "resnet50", 128)
         for library, single in (("cudnn", rate), ("cudnn-turned", {**rate, "library": "cudnn"}))
     )
-    assert there.compute_s == pytest.approx(128 / 900)
+    assert alone_s(there) == pytest.approx(128 / 900)
     ratio = total_s("resnet50", "a100-40gb", 128, "amp-fp16", "nhwc", "cudnn-turned") / total_s(
         "resnet50", "a100-40gb", 128, "amp-fp16", "nhwc"
     )

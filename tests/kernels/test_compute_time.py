@@ -15,8 +15,11 @@ from pydantic import ValidationError
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, SingleGpuRate, build_workload, estimate_layers
+from clustersim.kernels.host_issue import with_issue
 from clustersim.kernels.published_rates import find_curve, published_rates
 from clustersim.model import PRECISIONS, LayerTime, Workload, load_model, precision_on
+from clustersim.simulate.setup import alone_s
+from clustersim.software import software_of
 
 MOMENTUM = OptimizerSpec()
 NOTHING = ComputeSpec()
@@ -33,7 +36,7 @@ def rate(samples_per_s: float, batch: int, gpu: str | None = None) -> ComputeSpe
 
 def test_a_single_gpu_trains_at_the_published_rate() -> None:
     built = workload("k20", 32, rate(45.15, 32), model="googlenet-aux")
-    assert 32 / built.compute_s == pytest.approx(45.15, rel=1e-12)
+    assert 32 / alone_s(built) == pytest.approx(45.15, rel=1e-12)
     assert built.provenance() == pytest.approx({"measured": 0, "published": 1, "estimated": 0})
 
 
@@ -66,8 +69,10 @@ def test_a_rate_of_gradients_that_were_added_up_has_that_much_less_of_an_update_
     once = workload("k20", 8, rate(100, 8))
     eighth = SingleGpuRate(samples_per_s=100, batch=8, batches_per_update=8, source="a paper")
     added_up = workload("k20", 8, ComputeSpec(single_gpu=eighth))
-    assert once.compute_s == pytest.approx(8 / 100)
-    assert 8 * (added_up.forward_s + added_up.backward_s) + added_up.optimizer_s == pytest.approx(8 * 8 / 100)
+    assert alone_s(once) == pytest.approx(8 / 100)
+    first_kernel_s = added_up.layers[0].forward_issue.host_s
+    passes_s = first_kernel_s + 8 * (added_up.forward_s + added_up.backward_s)
+    assert passes_s + added_up.optimizer_s == pytest.approx(8 * 8 / 100)
 
 
 def test_a_rate_of_an_unknown_model_is_refused() -> None:
@@ -82,14 +87,14 @@ def test_a_rate_faster_than_the_update_alone_is_refused() -> None:
 
 def test_nothing_given_takes_the_published_rate_where_there_is_one() -> None:
     built = workload("v100", 32, model="resnet50")
-    assert 32 / built.compute_s == pytest.approx(298.51)
+    assert 32 / alone_s(built) == pytest.approx(298.51)
     assert built.provenance()["published"] == pytest.approx(1)
     assert "MXNet" in built.assumptions[0]
 
 
 def test_a_batch_between_published_ones_lies_between_their_rates() -> None:
     built = workload("v100", 48, model="resnet50")
-    assert 298.51 < 48 / built.compute_s < 343.19
+    assert 298.51 < 48 / alone_s(built) < 343.19
 
 
 def test_a_batch_beyond_the_published_ones_says_so() -> None:
@@ -98,13 +103,17 @@ def test_a_batch_beyond_the_published_ones_says_so() -> None:
 
 
 def test_the_same_chip_with_more_memory_takes_the_same_rates() -> None:
-    assert workload("v100-32gb", 32, model="resnet50").compute_s == workload("v100", 32, model="resnet50").compute_s
+    there, here = (workload(gpu, 32, model="resnet50") for gpu in ("v100-32gb", "v100"))
+    assert there.layers == here.layers
+    assert alone_s(there) == alone_s(here)
 
 
 def test_without_a_published_rate_everything_is_estimated() -> None:
     built = workload("m40", 32)
     assert built.provenance() == pytest.approx({"measured": 0, "published": 0, "estimated": 1})
-    assert built.layers == estimate_layers(NIN, load_gpu("m40"), 32, "fp32").layers
+    alone = estimate_layers(NIN, load_gpu("m40"), 32, "fp32").layers
+    assert built.layers == with_issue(alone, software_of("cudnn"), "fp32")
+    assert build_workload(NIN, load_gpu("m40"), 32, "fp32", MOMENTUM, ComputeSpec(launch="graphs")).layers == alone
 
 
 def test_a_users_model_takes_the_published_rate_of_the_one_that_multiplies_the_same_matrices() -> None:

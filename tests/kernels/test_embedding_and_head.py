@@ -64,7 +64,7 @@ def test_a_head_in_tf32_takes_about_twice_as_long_and_nothing_else_does() -> Non
 
 def test_it_takes_what_the_kernel_model_says_of_tf32() -> None:
     model, gpu = load_model(GPT), load_gpu("h100")
-    plain, wide = (estimate_layers(model, gpu, 4, number, operator_s=0.0) for number in ("amp-bf16", "tf32"))
+    plain, wide = (estimate_layers(model, gpu, 4, number) for number in ("amp-bf16", "tf32"))
     head = next(number for number, layer in enumerate(model.layers) if layer.name == "head")
     found = with_head_precision("tf32", plain.layers, model, gpu, 4, "cudnn")
     assert found[head] == wide.layers[head]

@@ -74,8 +74,8 @@ class Step(NamedTuple):
         """Return layer times, with PyTorch's loss where TransformerEngine's layers are without Megatron-LM."""
         casts, is_te = Casts(self.casts), self.library == "megatron"
         given = (model, gpu, self.batch, self.precision)
-        found = estimate_layers(*given, library=self.library, operator_s=0.0, casts=casts).layers
-        plain = estimate_layers(*given, library="eager", operator_s=0.0, casts=casts).layers if is_te else found
+        found = estimate_layers(*given, library=self.library, casts=casts).layers
+        plain = estimate_layers(*given, library="eager", casts=casts).layers if is_te else found
         return [b if a.layer.op == "loss" else a for a, b in zip(found, plain, strict=True)]
 
     def seconds(self) -> tuple[float, float]:
@@ -255,7 +255,7 @@ def test_fused_attention_and_casts_keep_their_rates(monkeypatch: pytest.MonkeyPa
     found = {}
     for share in (1.0, 0.5):
         monkeypatch.setattr(gemm_derating, "TRAINING_DERATING", {CHIP["hopper"]: share})
-        found[share] = estimate_layers(replace(model), gpu, 8, "amp-bf16", operator_s=0.0).layers
+        found[share] = estimate_layers(replace(model), gpu, 8, "amp-bf16").layers
     for whole, half in zip(found[1.0], found[0.5], strict=True):
         is_slower = whole.layer.op == "fully-connected"
         assert (half.forward_s > 1.5 * whole.forward_s) == is_slower

@@ -54,7 +54,7 @@ def test_the_example_takes_longer_by_what_it_moves_more() -> None:
     seconds = {
         library: sum(
             layer.forward_s + layer.backward_s
-            for layer in estimate_layers(model, gpu, batch, "amp-fp16", library=library, operator_s=0.0).layers
+            for layer in estimate_layers(model, gpu, batch, "amp-fp16", library=library).layers
         )
         for library in ("nvidia-gnmt", "mlperf-gnmt")
     }

@@ -455,7 +455,7 @@ def test_a_small_batch_costs_a_kepler_more_for_each_image() -> None:
 def test_layers_without_shapes_run_at_a_large_products_rate_and_say_so() -> None:
     model = load_model("vgg16")
     bare = replace(model, layers=tuple(replace(layer, shape={}) for layer in model.layers))
-    estimate = estimate_layers(bare, load_gpu("k40"), 4, "fp32", operator_s=0.0)
+    estimate = estimate_layers(bare, load_gpu("k40"), 4, "fp32")
     assert any("without a shape" in sentence for sentence in estimate.assumptions)
     matmul = constants_for("kepler", "ordinary").efficiency["matmul_forward"]
     conv = next(layer for layer in estimate.layers if layer.layer.op == "convolution" and layer.backward_data_s)

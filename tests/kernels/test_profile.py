@@ -15,6 +15,7 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload, estimate_layers, read_profile
 from clustersim.kernels.batch_interpolation import BatchInterpolation
 from clustersim.model import LayerTime, Workload, load_model
+from clustersim.simulate.setup import alone_s
 
 NIN = load_model("nin")
 H200 = load_gpu("h200")
@@ -36,9 +37,7 @@ def rows_of(estimates: dict[int, tuple[LayerTime, ...]], factor: float = 1.0) ->
 
 
 def model_rows(*batches: int, factor: float = 1.0) -> list[Row]:
-    return rows_of(
-        {batch: estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in batches}, factor
-    )
+    return rows_of({batch: estimate_layers(NIN, H200, batch, "fp32").layers for batch in batches}, factor)
 
 
 def write(folder: Path, rows: list[Row], **more: Any) -> Path:
@@ -73,9 +72,9 @@ def test_between_two_batches_a_time_lies_between_theirs(
 
 @pytest.mark.parametrize("batch", [3, 11, 16, 23, 40, 64, 200])
 def test_a_gpu_that_steps_as_the_model_does_is_predicted_exactly(batch: int) -> None:
-    exact = estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers
+    exact = estimate_layers(NIN, H200, batch, "fp32").layers
     curve = BatchInterpolation(NIN, H200, "fp32", batch)
-    known = {batch: estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in (8, 32, 64)}
+    known = {batch: estimate_layers(NIN, H200, batch, "fp32").layers for batch in (8, 32, 64)}
     for index, time in enumerate(exact):
         measured = [1.3 * known[each][index].forward_s for each in (8, 32, 64)]
         assert curve.seconds(index, 0, [8, 32, 64], measured) == pytest.approx(1.3 * time.forward_s)
@@ -83,7 +82,7 @@ def test_a_gpu_that_steps_as_the_model_does_is_predicted_exactly(batch: int) -> 
 
 def test_beyond_measured_batches_kernels_shrink_as_kernels_do_without_the_gaps_of_their_issue() -> None:
     """Of NIN at one image, issuing takes longer than the kernels; measured kernels have no such gaps in them."""
-    small, large = (estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers for batch in (1, 64))
+    small, large = (estimate_layers(NIN, H200, batch, "fp32").layers for batch in (1, 64))
     curve = BatchInterpolation(NIN, H200, "fp32", 1)
     for index, time in enumerate(small):
         assert curve.seconds(index, 0, [64], [large[index].forward_s]) == pytest.approx(time.forward_s)
@@ -105,7 +104,7 @@ def test_a_layer_that_the_model_does_not_know_goes_by_the_batch() -> None:
 def test_beyond_the_measured_batches_times_are_estimated_and_said_to_be(tmp_path: Path, batch: int) -> None:
     path = write(tmp_path, model_rows(8, 32, factor=2.0))
     built = build(path, batch)
-    expected = estimate_layers(NIN, H200, batch, "fp32", operator_s=0.0).layers
+    expected = estimate_layers(NIN, H200, batch, "fp32").layers
     assert [time.forward_s for time in built.layers] == pytest.approx([2.0 * time.forward_s for time in expected])
     assert built.provenance() == pytest.approx({"measured": 0, "published": 0, "estimated": 1})
     assert any("are extrapolated from measured times" in sentence for sentence in built.assumptions)
@@ -202,16 +201,23 @@ def test_a_missing_field_is_reported_with_its_place(tmp_path: Path, key: str) ->
 
 
 def test_profiled_layers_wait_for_the_launches_that_were_measured(tmp_path: Path) -> None:
-    """All of the host's launches but the last, and the last layer's gradients: kernels are far shorter."""
+    """All of the host's launches, and the last layer's gradients and the update: kernels are far shorter."""
     rows = [{**row, "host_s": {"forward": 2e-3, "backward": 5e-3}} for row in model_rows(8)]
     alone, launched = build(write(tmp_path, model_rows(8))), build(write(tmp_path, rows))
-    count = len(NIN.layers)
     last = alone.layers[0].backward_s
-    assert launched.forward_s + launched.backward_s == pytest.approx(count * 7e-3 - 5e-3 + last)
+    assert alone_s(launched) == pytest.approx(len(NIN.layers) * 7e-3 + last + launched.optimizer_s)
+    assert launched.compute_s == pytest.approx(alone_s(alone)) == pytest.approx(alone.compute_s)
     rows[0].pop("host_s")
     assert build(write(tmp_path, rows)).layers == alone.layers
-    quick = [{**row, "host_s": {"forward": 1e-9, "backward": 1e-9}} for row in rows]
-    assert build(write(tmp_path, quick)).layers == alone.layers
+    quick = [{**row, "host_s": {"forward": 1e-9, "backward": 1e-9}} for row in model_rows(8)]
+    assert alone_s(build(write(tmp_path, quick))) == pytest.approx(alone.compute_s + 1e-9, rel=1e-12)
+
+
+def test_a_fused_layer_is_launched_with_the_kernel_that_includes_it(tmp_path: Path) -> None:
+    rows = [{**row, "host_s": {"forward": 2e-3, "backward": 5e-3}} for row in model_rows(8)]
+    fused = [{**rows[0], "fused": [rows[1]["name"]]}, *rows[2:]]
+    apart, joined = build(write(tmp_path, rows)), build(write(tmp_path, fused))
+    assert alone_s(apart) - alone_s(joined) == pytest.approx(7e-3)
 
 
 def test_a_profile_cut_in_half_and_another_document_are_reported(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ A100, LLAMA = load_gpu("a100"), load_model("llama-2-7b")
 
 def sums(model, library: str):
     """Return the times of the residual sums of a model's first block."""
-    layers = estimate_layers(model, A100, 1, "amp-bf16", library=library, operator_s=0.0).layers
+    layers = estimate_layers(model, A100, 1, "amp-bf16", library=library).layers
     return [each for each in layers if each.layer.op == "add" and each.layer.name.startswith("h.0.")]
 
 
@@ -48,7 +48,7 @@ def test_a_model_with_dropouts_of_its_own_and_other_libraries_have_none_in_their
 
 @pytest.mark.parametrize(("library", "extra"), [(FUSED, (0, 1)), (UNFUSED, (1, 1)), ("megatron", (0, 0))])
 def test_a_process_waits_for_the_kernels_of_a_dropout(library, extra):
-    layers = estimate_layers(LLAMA, A100, 1, "amp-bf16", library=library, operator_s=0.0).layers
+    layers = estimate_layers(LLAMA, A100, 1, "amp-bf16", library=library).layers
     waited = with_launch_waits(layers, library)
     for alone, now in zip(layers, waited, strict=True):
         if alone.layer.op == "add":

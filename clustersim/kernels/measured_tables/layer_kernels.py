@@ -160,8 +160,13 @@ def _from_table(
 def _around_s(gemm: Gemm, rates: GpuRates, constants: KernelConstants) -> float:
     """Return the seconds of kernels around a product, such as casts to FP8, which tables do not have."""
     memory_rate = constants.shape.memory_efficiency * rates.memory_bytes_per_s
-    launches = max(0.0, gemm.launches - constants.shape.launches("matmul"))
+    launches = max(0.0, gemm.launches - _own_launches(gemm, constants))
     return (gemm.layout_bytes / memory_rate + launches * rates.launch_s) * gemm.repeats
+
+
+def _own_launches(gemm: Gemm, constants: KernelConstants) -> float:
+    """Return the launches in the law's time of a product alone: none where its fixed time has them."""
+    return 0.0 if gemm.is_product else constants.shape.launches("matmul")
 
 
 def _at(gemm: Gemm, point: np.ndarray, constants: KernelConstants) -> Gemm:
@@ -177,7 +182,7 @@ def _at(gemm: Gemm, point: np.ndarray, constants: KernelConstants) -> Gemm:
         inner=inner,
         num_bytes=gemm.num_bytes * ratio,
         layout_bytes=0.0,
-        launches=min(gemm.launches, constants.shape.launches("matmul")),
+        launches=min(gemm.launches, _own_launches(gemm, constants)),
     )
 
 

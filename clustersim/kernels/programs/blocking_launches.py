@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.kernels.programs.residual_dropout import drops_in_sums, extra_kernels
 from clustersim.model.layer import Layer, LayerTime
+from clustersim.model.tensors import parameter_tensors
 
 Launch = Literal["queued", "blocking", "graphs"]
 
@@ -110,9 +111,9 @@ def num_tensors(layer: Layer) -> int:
 
     One GEMM is one tensor, as in Megatron for queries, keys and values, or for both factors of a gate.
     """
-    if not layer.num_parameters:
-        return 0
-    return 2 if layer.op in ("batch-norm", "group-norm", "layer-norm") or _sums_bias(layer) else 1
+    if layer.op == "fully-connected" and layer.num_parameters:
+        return 2 if _sums_bias(layer) else 1
+    return len(parameter_tensors(layer))
 
 
 def with_launch_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:

@@ -30,6 +30,7 @@ from clustersim.model.catalogue import load_model
 from clustersim.model.layer import LayerTime, Model
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario import load_scenario
+from clustersim.simulate.setup import alone_s
 from clustersim.validation.question import with_law
 
 SEARCH = installed.search_tables
@@ -77,7 +78,7 @@ def one_layer(inputs: int = INPUTS, outputs: int = OUTPUTS, count: int = 1) -> M
 
 
 def times(model: Model, source: KernelSource = "measured", precision: str = "amp-bf16", name: str = "in") -> LayerTime:
-    found = estimate_layers(model, H100, BATCH, precision, operator_s=0.0, kernels=source)
+    found = estimate_layers(model, H100, BATCH, precision, kernels=source)
     return next(each for each in found.layers if each.layer.name == name)
 
 
@@ -170,8 +171,8 @@ def test_experts_forward_share_the_measured_time_without_the_gate(monkeypatch: p
     )
     monkeypatch.setattr(layer_kernels, "expert_times", lambda folder, system, dtype: known)
     model = load_model("mixtral-8x7b")
-    found = estimate_layers(model, H100, 1, "amp-bf16", kernels="measured", operator_s=0.0).layers
-    law = estimate_layers(model, H100, 1, "amp-bf16", operator_s=0.0).layers
+    found = estimate_layers(model, H100, 1, "amp-bf16", kernels="measured").layers
+    law = estimate_layers(model, H100, 1, "amp-bf16").layers
     both = [pair for pair in zip(law, found, strict=True) if pair[0].layer.op == "experts"][:2]
     gate_s = 3 * 2 * 4096 * 14_336 * 2 / (constants_of(H100, "tensor").memory_efficiency * H100.memory_bytes_per_s)
     assert sum(other.forward_s for _, other in both) == pytest.approx((whole_s - gate_s) / KEPT, rel=1e-9)
@@ -288,7 +289,7 @@ def test_a_published_rate_is_met_with_tables_too() -> None:
     model, optimizer = load_model("llama-2-7b"), OptimizerSpec()
     rate = SingleGpuRate(samples_per_s=1.5, batch=1, source="a test")
     work = build_workload(model, H100, 1, "amp-bf16", optimizer, ComputeSpec(single_gpu=rate, kernels="measured"))
-    assert 1 / work.compute_s == pytest.approx(1.5, rel=1e-9)
+    assert 1 / alone_s(work) == pytest.approx(1.5, rel=1e-9)
     factors = {each: rate_factor(model, H100, 1, "amp-bf16", optimizer, 1.5, kernels=each) for each in SOURCES}
     assert factors["law"] != pytest.approx(factors["measured"], rel=0.01)
 
