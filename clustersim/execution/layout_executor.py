@@ -233,6 +233,7 @@ class LayoutExecutor:
             elif isinstance(op, Read) and job.input_stage is not None:
                 start_s = float(self._env.now)
                 yield from wait_for_samples(job, place)
+                state.host_until_s = max(state.host_until_s, float(self._env.now))  # the host waits for them
                 self._note_idle(state, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and on_ready is not None:
                 yield from self._issue(state, self._programs[state.stage].exchange_s)
