@@ -57,6 +57,8 @@ _CAUSES = {
 }
 """Why a rank was idle, by the kind of the idle time."""
 
+_ROUNDING = 1e-12
+
 _UNISSUED = "its host had not issued the next kernel yet"
 
 _TIMED = "collectives of GPUs that split layers as the time that one takes alone, where they are uncontended"
@@ -233,6 +235,7 @@ class LayoutExecutor:
             elif isinstance(op, Read) and job.input_stage is not None:
                 start_s = float(self._env.now)
                 yield from wait_for_samples(job, place)
+                state.host_until_s = max(state.host_until_s, float(self._env.now))  # the host waits for them
                 self._note_idle(state, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and on_ready is not None:
                 if self._grid.num_replicas > 1:
@@ -443,7 +446,8 @@ def _idle_pieces(issue: IssueTimes, start_s: float, host_s: float, slowdown: flo
 def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: float) -> list[float]:
     """Return the end of each operation of a sequence, whose durations at full speed are `seconds`.
 
-    `pieces` are the times at which the speed changed, and the seconds of work that were done by then.
+    `pieces` are the times at which the speed changed, and the seconds of work that were done by then. An operation ends
+    before a wait that follows it.
     """
     if len(seconds) == 1:
         return [end_s]
@@ -451,5 +455,6 @@ def _ends_s(start_s: float, seconds: Sequence[float], pieces: Pieces, end_s: flo
         return [*(start_s + done_s for done_s in accumulate(seconds[:-1])), end_s]
     times_s, done_s = zip(*pieces, strict=True)
     done = np.cumsum(seconds)
-    ends_s: list[float] = np.interp(done, [0.0, *done_s, done[-1]], [start_s, *times_s, end_s]).tolist()
-    return ends_s
+    just_before = done[:-1] - _ROUNDING * done[-1]
+    ends_s: list[float] = np.interp(just_before, [0.0, *done_s, done[-1]], [start_s, *times_s, end_s]).tolist()
+    return [*ends_s, end_s]

@@ -56,7 +56,7 @@ from clustersim.parallelism.memory_over_time import StageMemory
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER, Offload
 from clustersim.parallelism.piece_times import piece_times
 from clustersim.parallelism.pieces import Piece
-from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan
+from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan, with_host
 from clustersim.parallelism.recomputation import block_starts, check_blocks, in_first_blocks, recomputed
 from clustersim.parallelism.recurrent import time_chunk_pieces
 from clustersim.parallelism.schedules import SCHEDULES, Slot, in_flight_counts, peak_pass
@@ -258,7 +258,7 @@ def _lay_out_trick(layout: Parallelism, grid: Grid, training: TrainingSetup) -> 
     times = (*whole.layers[:first], *piece_times(work, pieces, training.library)[first:])
     parts = trick_parts(trick, pieces, times, first, number.activation_bytes)
     rules = _rules_without_degrees(training)
-    plan = compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules)
+    plan = with_host(compile_trick(trick, parts, [_update_s(whole, [part]) for part in parts], rules), whole.host, 1)
     if training.copied_bytes is not None:
         plan = replace(plan, program=replace(plan.program, parts=(Read(Key(SAMPLES, 0, 0)), *plan.program.parts)))
     held = trick_memory(trick, parts, _memory_rules(layout, grid, training))
@@ -314,7 +314,9 @@ def _lay_out_tiles(layout: Parallelism, grid: Grid, training: TrainingSetup) -> 
     parts = tile_parts(rows, times)
     rules = _rules_without_degrees(training)
     plans = [
-        compile_tile(tile, rows, part, _update_s(whole, [part]), rules, number.activation_bytes)
+        with_host(
+            compile_tile(tile, rows, part, _update_s(whole, [part]), rules, number.activation_bytes), whole.host, 1
+        )
         for tile, part in enumerate(parts)
     ]
     held = _memory_rules(layout, grid, training)
@@ -331,6 +333,7 @@ def _lay_out_paths(layout: Parallelism, grid: Grid, training: TrainingSetup) -> 
     parts, rules = path_parts(segments, times, grid.pipeline), _rules_without_degrees(training)
     element = number.activation_bytes * whole.batch
     plans = [compile_paths(gpu, segments, times, _update_s(whole, [parts[gpu]]), rules, element) for gpu in gpus]
+    plans = [with_host(plan, whole.host, grid.pipeline) for plan in plans]
     memory = [path_memory(gpu, segments, times, _memory_rules(layout, grid, training)) for gpu in gpus]
     return ModelLayout(grid, parts, tuple(plans), tuple(memory))
 

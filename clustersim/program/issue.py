@@ -56,6 +56,16 @@ class IssueTimes:
     def __len__(self) -> int:
         return len(self.work_s)
 
+    def __eq__(self, other: object) -> bool:
+        """Say whether the issue times are the same."""
+        if not isinstance(other, IssueTimes):
+            return NotImplemented
+        return self is other or (self.host_s == other.host_s and self.rows == other.rows)
+
+    def __hash__(self) -> int:
+        """Return a hash of the time in which all is issued."""
+        return hash((len(self), self.host_s))
+
     @property
     def rows(self) -> list[tuple[float, float]]:
         """Pairs of `work_s` and `issued_s`."""
@@ -182,6 +192,17 @@ class IterationIssue:
     passes: IssueTimes
     num_before: np.ndarray
     update: IssueTimes
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether the issue times are the same."""
+        if not isinstance(other, IterationIssue):
+            return NotImplemented
+        same_work = self.passes == other.passes and self.update == other.update
+        return same_work and np.array_equal(self.num_before, other.num_before)
+
+    def __hash__(self) -> int:
+        """Return a hash of the issue times."""
+        return hash((self.passes, self.update))
 
     @property
     def host_s(self) -> float:

@@ -94,10 +94,13 @@ class _Rules:
                 out.append(op if self.keeps_contended else replace(op, known_s=known_s))
                 in_flight.discard(_OUT_OF_SYNC)
                 continue
+            overlapped = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
+            if any(isinstance(each, Compute) and each.issue.host_s for each in overlapped):
+                out.append(replace(op, known_s=known_s))  # how long these take depends on the host
+                continue
             neighbours = (*out[:-4:-1], *ops[number:])
             if self.exchange_s:
                 out.append(_waiting(op, 0.0, neighbours, issue_of_call(self.exchange_s)))
-            overlapped = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
             number += len(overlapped) + 1
             out += overlapped
             left_s = known_s - sum(each.seconds for each in overlapped if isinstance(each, Compute))

@@ -16,6 +16,12 @@ from clustersim.strategies.synchronous import Synchronous
 from tests.contracts.exactness import check_exact
 
 NUM_GPUS = 4
+HOST_BOUND: dict[str, Any] = {
+    "batch": {"per_gpu": 1},
+    "compute": {"library": "eager"},
+    "topology": {"host": {"gpu": "h100"}},
+}
+"""A host needs longer to issue kernels than the GPU needs to run them."""
 
 SITUATIONS: dict[str, dict[str, Any]] = {
     "alone": {},
@@ -43,6 +49,8 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "staged in host memory": {"transport": "mpi"},
     "no overlap": {"strategy": {"overlap": False}},
     "layer by layer": {"strategy": {"buckets": "layer"}},
+    "host-bound": HOST_BOUND,
+    "host-bound and jitter": {**HOST_BOUND, "stragglers": [{"kind": "lognormal", "cv": 0.2}]},
 }
 
 

@@ -43,6 +43,7 @@ def costs(
     model: str = "vgg11",
     algorithm: str = "auto",
     copies: str = "auto",
+    launch: str = "queued",
 ) -> LayoutCosts:
     scenario = {
         "model": model,
@@ -51,6 +52,7 @@ def costs(
         "topology": CLUSTERS[cluster],
         "transport": transport,
         "strategy": {"kind": "all-reduce", "overlap": overlap, "algorithm": algorithm, "copies": copies},
+        "compute": {"launch": launch},
         "memory_check": False,
         "num_iterations": 2,
     }
@@ -251,7 +253,7 @@ def test_alone_the_bound_is_what_the_gpu_computes() -> None:
 
 
 def test_the_bound_of_replicas_is_exact_for_one_exchange_at_the_end() -> None:
-    of = costs("one GPU a host", "ideal", overlap=False)
+    of = costs("one GPU a host", "ideal", overlap=False, launch="graphs")
     copies = next(choice for choice in choices() if choice.layout.data == NUM_GPUS)
     assert copies.layout.micro_batches == 1
     assert min_iteration_s(of, copies) == pytest.approx(simulated_s(of.point, copies), rel=1e-9)
@@ -287,7 +289,7 @@ def test_a_bound_of_stages_alone_is_what_is_simulated() -> None:
     So it is with 1F1B: interleaved stages send for several chunks at once, and those of zero-bubble are not all done
     when the first one begins again.
     """
-    of = costs("one GPU a host", "ideal")
+    of = costs("one GPU a host", "ideal", launch="graphs")
     piped = next(
         choice
         for choice in choices()

@@ -294,7 +294,7 @@ def test_hosts_of_the_first_stage_set_the_pace_that_they_decode_at(layout: dict[
     "layout", [{"tensor": 2, "pipeline": 2, "data": 1, "micro_batches": 2}, {"sharding": "zero-1"}]
 )
 def test_samples_that_come_in_time_change_nothing_of_a_layout(layout: dict[str, Any]) -> None:
-    asked = scenario(model="alexnet", topology=BOXES, parallelism=layout)
+    asked = scenario(model="alexnet", topology=BOXES, parallelism=layout, compute={"launch": "graphs"})
     plain, fed = (clustersim.simulate({**asked, **more}) for more in ({}, {"input": {"decode": "1e9 samples/s"}}))
     assert fed.breakdown_s["input"] == pytest.approx(0, abs=1e-6 * plain.iteration_s)
     assert fed.iteration_s == pytest.approx(plain.iteration_s, rel=1e-4)

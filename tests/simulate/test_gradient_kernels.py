@@ -18,6 +18,7 @@ from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_a
 from tests.simulate.test_sharding_copies import COPIES, scenario, setup_of
 
 KINDS = ("autograd", "deepspeed-bf16", "deepspeed-bf16-0.12", "internlm", "megatron")
+GRAPHS = {"launch": "graphs"}  # no GPU waits for its host
 NO_COPIES = {"kind": "all-reduce", "algorithm": "ring", "copies": "none"}
 
 
@@ -164,7 +165,9 @@ def test_passes_put_off_sum_what_they_make() -> None:
 
 def test_copies_that_share_nothing_out_have_them_too() -> None:
     plain, with_kernels = (
-        clustersim.simulate(scenario({"sharding": None, "gradient_kernels": kind}, strategy=NO_COPIES)).iteration_s
+        clustersim.simulate(
+            scenario({"sharding": None, "gradient_kernels": kind}, strategy=NO_COPIES, compute=GRAPHS)
+        ).iteration_s
         for kind in ("none", "deepspeed-bf16")
     )
     moved = moved_bytes("deepspeed-bf16", 2, 4)
@@ -184,7 +187,9 @@ def test_codes_with_buckets_of_their_own_are_not_copied_into_others(kind: str) -
 
 def test_they_are_waited_for() -> None:
     runs = [
-        clustersim.simulate(scenario({"sharding": "zero-1", "micro_batches": 2, "gradient_kernels": kind}))
+        clustersim.simulate(
+            scenario({"sharding": "zero-1", "micro_batches": 2, "gradient_kernels": kind}, compute=GRAPHS)
+        )
         for kind in ("none", "autograd", "deepspeed-bf16")
     ]
     none_s, autograd_s, deepspeed_s = (run.iteration_s for run in runs)

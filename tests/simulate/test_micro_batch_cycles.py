@@ -15,9 +15,10 @@ from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
-from tests.simulate.shortcut_checks import check_shortcut_is_exact
+from tests.simulate.shortcut_checks import check_is_exact, check_shortcut_is_exact
 
 NOTE = "identical micro-batches extrapolated"
+GRAPHS = {"launch": "graphs"}  # no GPU waits for its host
 PAIRS = {"template": "dgx-a100", "nics": 4}  # of GPUs that share an adapter
 BOX = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4, "nics": 1}
 
@@ -61,7 +62,13 @@ LAYOUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_extrapolated_cycles_are_those_of_the_exact_run(layout: dict[str, Any]) -> None:
-    check_shortcut_is_exact(asked({"micro_batches": 20, **layout}, num_gpus=8), NOTE)
+    check_shortcut_is_exact(asked({"micro_batches": 20, **layout}, num_gpus=8, compute=GRAPHS), NOTE)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_so_they_are_with_a_host(layout: dict[str, Any]) -> None:
+    """None are extrapolated while a host loses its lead, as the GPU will wait for it later."""
+    check_is_exact(asked({"micro_batches": 20, **layout}, num_gpus=8))
 
 
 @pytest.mark.parametrize("layout", [{"pipeline": 2, "tensor": 2}, {"sharding": "zero-3"}], ids=str)
@@ -111,7 +118,8 @@ def _long_enough(simulated: Forecast, slack_s: float) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_timelines_have_every_micro_batch_by_its_number(layout: dict[str, Any]) -> None:
-    assert check_both_ways(asked({"micro_batches": 20, **layout}, num_gpus=8))
+    assert check_both_ways(asked({"micro_batches": 20, **layout}, num_gpus=8, compute=GRAPHS))
+    check_both_ways(asked({"micro_batches": 20, **layout}, num_gpus=8))
 
 
 @st.composite
@@ -157,7 +165,7 @@ def test_micro_batches_that_may_differ_are_all_simulated() -> None:
     """So it is in an exact run, and with randomness."""
     layout = {"pipeline": 4, "micro_batches": 20}
     sure, unsure = (
-        load_scenario(asked(layout, **other)).points()[0].point
+        load_scenario(asked(layout, compute=GRAPHS, **other)).points()[0].point
         for other in ({}, {"stragglers": [{"kind": "lognormal", "cv": 0.1}]})
     )
     for point, exact, is_warned in [(sure, False, True), (sure, True, False), (unsure, False, False)]:

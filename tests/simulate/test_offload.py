@@ -168,7 +168,8 @@ def test_gpus_share_the_memory_in_which_they_update_and_one_another_s_work_where
     memory_bytes_per_s = 1e9
     topology = host(tmp_path, f"{memory_bytes_per_s} B/s", "1e12 GB/s", num_gpus=4)
     alone_s = ADAM_BYTES * NUM_LAYERS * PARAMETERS / memory_bytes_per_s
-    spans = [row for row in run(model, topology, 4, offload="optimizer", **layout).spans.rows() if row[0] == "host"]
+    rows = run(model, topology, 4, offload="optimizer", **layout).spans.rows()
+    spans = [row for row in rows if row[0] == "host-update"]
     copies = 1 if layout else 4  # of the model that are updated there
     lasts_s = max(end_s for _, _, _, _, end_s, _, _ in spans) - min(start_s for _, _, _, start_s, _, _, _ in spans)
     assert {rank for _, rank, *_ in spans} == {0, 1, 2, 3}
@@ -235,7 +236,7 @@ def test_copies_and_the_update_on_the_host_are_in_the_timeline_and_in_the_progra
         ("copy", "updated weights from host"),
         ("copy", "kept to host"),
         ("copy", "fetched from host"),
-        ("host", "update on the host"),
+        ("host-update", "update on the host"),
         ("offload", "updated weights"),
     } <= names
     copies = sorted(

@@ -64,7 +64,7 @@ def scenario(model: str, num_gpus: int, layout: dict[str, Any], link: str = "10 
         "precision": "amp-bf16",
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"context_method": "ring", **layout},
-        "compute": {"variability": 0},
+        "compute": {"variability": 0, "launch": "graphs"},
         "num_iterations": 2,
         **other,
     }
@@ -183,7 +183,7 @@ LAYOUTS = [
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_folded_ranks_of_a_ring_are_those_of_the_exact_run(decoder: str, layout: dict[str, Any]) -> None:
     num_gpus = 16
-    asked = scenario(decoder, num_gpus, layout, topology=DGX, transport="nccl", batch={"global": 16})
+    asked = scenario(decoder, num_gpus, layout, topology=DGX, transport="nccl", batch={"global": 16}, compute={})
     check_folded_is_exact(asked)
 
 

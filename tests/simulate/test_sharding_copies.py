@@ -74,7 +74,10 @@ def test_a_gpu_alone_gathers_nothing_and_copies_nothing() -> None:
 
 
 def test_copies_are_waited_for() -> None:
-    runs = [clustersim.simulate(scenario({"sharding_copies": kind})) for kind in ("none", "flat", "parameters")]
+    runs = [
+        clustersim.simulate(scenario({"sharding_copies": kind}, compute={"launch": "graphs"}, batch={"per_gpu": 64}))
+        for kind in ("none", "flat", "parameters")
+    ]
     none_s, flat_s, parameters_s = (run.iteration_s for run in runs)
     assert none_s < parameters_s < flat_s
 

@@ -27,6 +27,7 @@ def scenario(num_chunks: int, **other: Any) -> dict[str, Any]:
         "topology": STAR,
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
+        "compute": {"launch": "graphs"},
         "num_iterations": 2,
         **other,
     }

@@ -1,6 +1,7 @@
 """Graphs of ranks simulated on a cluster: closed forms, and exported programs against their exact run.
 
-Collectives hold no multiprocessors here: a node of a graph computes for the time that it says.
+Collectives hold no multiprocessors here, and no host issues kernels: a node of a graph computes for the time that it
+says.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
+        "compute": {"launch": "graphs"},
         **other,
     }
 

@@ -28,6 +28,7 @@ from clustersim.parallelism.historical.halo import Area, Tiles, read_by
 from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.pieces import GroupCall, Piece, calls_bytes, divided
 from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
+from clustersim.program.issue import PassIssue, issue_times
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -240,13 +241,13 @@ class _ProgramBuilder:
         piece, time = self.part.pieces[layer], self.part.times[layer]
         self._exchange("activations", layer, self._sent_halos(layer), self.rows[self.tile][layer].halos)
         self._calls(piece.before_forward, f"before {FORWARD}", layer)
-        self._compute(time.layer.name, time.forward_s, FORWARD)
+        self._compute(time.layer.name, time.forward_s, FORWARD, time.forward_issue)
         self._calls(piece.after_forward, f"after {FORWARD}", layer)
 
     def backward(self, layer: int) -> None:
         """Compute, and send the gradients of the halo back to the tiles that have it."""
         piece, time = self.part.pieces[layer], self.part.times[layer]
-        self._compute(time.layer.name, time.backward_s, BACKWARD)
+        self._compute(time.layer.name, time.backward_s, BACKWARD, time.backward_issue)
         if piece.layer.num_parameters:
             self.completed.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
         self._exchange("gradients", layer, self.rows[self.tile][layer].halos, self._sent_halos(layer))
@@ -282,6 +283,6 @@ class _ProgramBuilder:
             key = Key(f"{call.op} {number} {when}", 0, layer)
             self.ops += [Call(key, call.op, call.axis, call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
 
-    def _compute(self, name: str, seconds: float, phase: str) -> None:
+    def _compute(self, name: str, seconds: float, phase: str, issue: PassIssue) -> None:
         if seconds:
-            self.ops.append(Compute(name, seconds, phase, 0))
+            self.ops.append(Compute(name, seconds, phase, 0, issue=issue_times([(seconds, issue)])))

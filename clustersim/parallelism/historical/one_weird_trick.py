@@ -26,6 +26,7 @@ from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memor
 from clustersim.parallelism.pieces import GroupCall, Piece
 from clustersim.parallelism.plan import Part, Rules, StagePlan, buckets_of, iteration_of
 from clustersim.parallelism.split import split_model
+from clustersim.program.issue import PassIssue, issue_times
 from clustersim.program.ops import BACKWARD, FORWARD, Call, Compute, Key, Op, Program, Ready, Wait, merged
 
 FULLY_CONNECTED = "fully-connected"
@@ -190,7 +191,7 @@ class _ProgramBuilder:
         """Append the forward pass of a part with the samples of a pass."""
         for layer, (piece, time) in enumerate(zip(part.pieces, part.times, strict=True)):
             self._calls(piece.before_forward, f"before {FORWARD}", number, part.first + layer, samples)
-            self._compute(time.layer.name, time.forward_s, FORWARD, number)
+            self._compute(time.layer.name, time.forward_s, FORWARD, number, time.forward_issue)
             self._calls(piece.after_forward, f"after {FORWARD}", number, part.first + layer, samples)
 
     def backward(self, part: Part, number: int, samples: int, is_exchanged: bool) -> None:
@@ -198,7 +199,7 @@ class _ProgramBuilder:
         for layer in reversed(range(len(part.pieces))):
             piece, time = part.pieces[layer], part.times[layer]
             self._calls(piece.before_backward, f"before {BACKWARD}", number, part.first + layer, samples)
-            self._compute(time.layer.name, time.backward_s, BACKWARD, number)
+            self._compute(time.layer.name, time.backward_s, BACKWARD, number, time.backward_issue)
             self._calls(piece.after_backward, f"after {BACKWARD}", number, part.first + layer, samples)
             if is_exchanged and piece.layer.num_parameters:
                 self.completed.append((len(self.ops), float(piece.layer.num_parameters), piece.layer.name))
@@ -223,6 +224,6 @@ class _ProgramBuilder:
             key = Key(f"{call.op} {place} {when}", number, layer)
             self.ops += [Call(key, call.op, SPLIT_ALONG, call.bytes_per_sample * samples), Wait(key)]
 
-    def _compute(self, name: str, seconds: float, phase: str, number: int) -> None:
+    def _compute(self, name: str, seconds: float, phase: str, number: int, issue: PassIssue) -> None:
         if seconds:
-            self.ops.append(Compute(name, seconds, phase, number))
+            self.ops.append(Compute(name, seconds, phase, number, issue=issue_times([(seconds, issue)])))

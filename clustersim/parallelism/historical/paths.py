@@ -23,6 +23,7 @@ from clustersim.model import Layer, LayerTime
 from clustersim.parallelism.memory import MemoryRules, PartInMemory, stage_memory
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, Part, Rules, StagePlan, buckets_of, iteration_of
+from clustersim.program.issue import PassIssue, issue_times
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -190,7 +191,8 @@ class _ProgramBuilder:
         for path in segment:
             if path.gpu == self.gpu:
                 for layer in path.layers:
-                    self._compute(self.times[layer].layer.name, self.times[layer].forward_s, FORWARD)
+                    time = self.times[layer]
+                    self._compute(time.layer.name, time.forward_s, FORWARD, time.forward_issue)
                 if self.gpu:
                     self.ops.append(Send(self._written(ACTIVATIONS, path), 0, self._size(path)))
         for path in others if not self.gpu else ():
@@ -229,7 +231,7 @@ class _ProgramBuilder:
         return StagePlan(program, iteration_of(program, buckets, update_s))
 
     def _backward(self, time: LayerTime) -> None:
-        self._compute(time.layer.name, time.backward_s, BACKWARD)
+        self._compute(time.layer.name, time.backward_s, BACKWARD, time.backward_issue)
         owner, size = time.layer.weights_of or time.layer.name, float(time.layer.num_parameters)
         if size and owner in self.tied:
             key = Key(f"{GRADIENTS} of towers", 0, len(self.tied_sums))
@@ -238,9 +240,9 @@ class _ProgramBuilder:
         elif size:
             self.completed.append((len(self.ops), size, time.layer.name))
 
-    def _compute(self, name: str, seconds: float, phase: str) -> None:
+    def _compute(self, name: str, seconds: float, phase: str, issue: PassIssue) -> None:
         if seconds:
-            self.ops.append(Compute(name, seconds, phase, 0))
+            self.ops.append(Compute(name, seconds, phase, 0, issue=issue_times([(seconds, issue)])))
 
     def _read(self, segment: Segment) -> tuple[int, float]:
         """Return the first layer of a segment, and the bytes that are sent to it; 0 for the samples themselves."""
