@@ -80,7 +80,7 @@ class FoldedLayoutExecutor(LayoutExecutor):
 
         if rank == self.simulated_rank(rank):
             self._folded.exchanging.discard(self._grid.stage(rank))
-            yield from super().work(ranks, job, place, iteration, ready)
+            yield from self._work(ranks, job, place, iteration, ready, on_ready is not None)
             progress.issuing_since_s = job.issuing_since_s[place]
             progress.done.succeed()
             return

@@ -154,8 +154,14 @@ class LayoutExecutor:
 
     def work(self, ranks: np.ndarray, job: Job, place: int, iteration: int, on_ready: OnReady | None) -> Process:
         """Run one iteration of the rank `ranks[place]` of all ranks, which has the index `place` in its job."""
+        yield from self._work(ranks, job, place, iteration, on_ready, on_ready is not None)
+
+    def _work(
+        self, ranks: np.ndarray, job: Job, place: int, iteration: int, on_ready: OnReady | None, issues_buckets: bool
+    ) -> Process:
+        """Run one iteration; with `issues_buckets` the host issues the exchange of each bucket that is ready."""
         stage = self._grid.stage(int(ranks[place]))
-        state = RankIteration(job, place, int(ranks[place]), iteration, stage)
+        state = RankIteration(job, place, int(ranks[place]), iteration, stage, issues_buckets)
         self._begin(state)
         state.cycles = cycles = self.stage_programs.cycles(iteration)
         if cycles is None:
@@ -238,7 +244,11 @@ class LayoutExecutor:
                 state.host_until_s = max(state.host_until_s, float(self._env.now))  # the host waits for them
                 self._note_idle(state, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and on_ready is not None:
+<<<<<<< HEAD
                 if self._grid.num_replicas > 1:
+=======
+                if state.issues_buckets:
+>>>>>>> fixc
                     yield from self._issue(state, self._programs[state.stage].exchange_s)
                 on_ready(op.bucket, buckets[op.bucket])
 

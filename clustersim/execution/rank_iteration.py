@@ -18,7 +18,8 @@ class RankIteration:
     `collectives` are those that it has called, each with the event of its end. `host_ops` are the ends of the copies
     and updates that it has begun on its host. `unsent` is a message that waits for its receiver. `cycles` are the
     micro-batch cycles of the iteration, and `rank_cycles` records this rank's cycle while it is in one. The host has
-    issued all before the next operation at `host_until_s` seconds.
+    issued all before the next operation at `host_until_s` seconds. With `issues_buckets` it issues the exchange of each
+    bucket that is ready.
     """
 
     __slots__ = (
@@ -26,6 +27,7 @@ class RankIteration:
         "cycles",
         "host_ops",
         "host_until_s",
+        "issues_buckets",
         "iteration",
         "job",
         "place",
@@ -36,8 +38,9 @@ class RankIteration:
         "unsent",
     )
 
-    def __init__(self, job: Job, place: int, rank: int, iteration: int, stage: int):
+    def __init__(self, job: Job, place: int, rank: int, iteration: int, stage: int, issues_buckets: bool):
         self.job, self.place, self.rank, self.iteration, self.stage = job, place, rank, iteration, stage
+        self.issues_buckets = issues_buckets
         self.slowdown = job.slowdown(place, iteration)
         self.collectives: dict[Key, tuple[PendingCollective | TimedCollective, simpy.Event]] = {}
         self.host_ops: dict[Key, simpy.Event] = {}

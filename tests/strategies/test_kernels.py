@@ -19,6 +19,7 @@ from clustersim.strategies import Servers, server_strategy
 from clustersim.strategies.asynchronous import Async
 from clustersim.strategies.kernels.kernel_job import KernelJob
 from clustersim.strategies.softsync import Softsync
+from tests.contracts.exactness import differences
 from tests.strategies.jobs import MB, play
 
 LAYERS = [(0.01, 0.02, 3 * MB), (0.02, 0.01, 0.4 * MB), (0.01, 0.03, 5 * MB)]
@@ -119,13 +120,27 @@ STRAGGLERS = {
 }
 
 
-@pytest.mark.parametrize("stragglers", STRAGGLERS)
-def test_a_result_is_the_same_from_kernels_and_processes(stragglers, monkeypatch):
-    results = []
+def results_of_both(monkeypatch, stragglers, launch):
+    """Return the results from kernels and from processes."""
+    asked, found = SCENARIO | {"stragglers": STRAGGLERS[stragglers], "compute": {"launch": launch}}, []
     for max_messages in (0, 1_000_000):
         monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", max_messages)
-        results.append(clustersim.sweep(SCENARIO | {"stragglers": STRAGGLERS[stragglers]}).to_dict())
-    assert results[0] == results[1]
+        found.append(clustersim.sweep(asked).to_dict())
+    return found
+
+
+@pytest.mark.parametrize("stragglers", STRAGGLERS)
+def test_a_result_is_the_same_from_kernels_and_processes(stragglers, monkeypatch):
+    one, other = results_of_both(monkeypatch, stragglers, "graphs")
+    assert one == other
+
+
+@pytest.mark.parametrize("stragglers", STRAGGLERS)
+def test_kernels_and_processes_wait_alike_for_the_host(stragglers, monkeypatch):
+    """Both sum the same seconds, in another order."""
+    one, other = results_of_both(monkeypatch, stragglers, "queued")
+    assert one["runs"][0]["breakdown_s"]["host"] > 0
+    assert list(differences(one, other)) == []
 
 
 RUNS = """
