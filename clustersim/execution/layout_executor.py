@@ -244,11 +244,7 @@ class LayoutExecutor:
                 state.host_until_s = max(state.host_until_s, float(self._env.now))  # the host waits for them
                 self._note_idle(state, start_s, float(self._env.now), "input", op.key)
             elif isinstance(op, Ready) and on_ready is not None:
-<<<<<<< HEAD
-                if self._grid.num_replicas > 1:
-=======
-                if state.issues_buckets:
->>>>>>> fixc
+                if state.issues_buckets and self._grid.num_replicas > 1:
                     yield from self._issue(state, self._programs[state.stage].exchange_s)
                 on_ready(op.bucket, buckets[op.bucket])
 

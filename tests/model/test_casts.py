@@ -25,8 +25,7 @@ def test_an_element_is_read_once_and_written_twice_and_an_input_cast_forward_alo
     """Beside torchao's 5 bytes of input and weights, of gradient and weights, and of the input again."""
     gpu, model = load_gpu("h100"), one_layer()
     torchao, te = (
-        estimate_layers(model, gpu, BATCH, "amp-fp8", casts=casts).layers[0]
-        for casts in (TORCHAO, Casts(kind))
+        estimate_layers(model, gpu, BATCH, "amp-fp8", casts=casts).layers[0] for casts in (TORCHAO, Casts(kind))
     )
     rate = constants_of(gpu, "tensor").shape.memory_efficiency * gpu.memory_bytes_per_s
     for phase, more, fewer in (
