@@ -140,9 +140,8 @@ def gpt2_xl(
 ) -> Step:
     """Return a step of GPT-2 XL: compiled in bfloat16, or of TransformerEngine's layers in 8 bits.
 
-    ROCm/TransformerEngine, issue 72 (2024), whose batch in bfloat16 is assumed, and of 12 sequences pytorch/ao, issue
-    1297 (2024), by the same person, and on a board of 500 W by another. An update is of 8 micro-batches. His code
-    (OrenLeung/nanoGPT-amd, gpt.py, commit f961cec6) has no dropout, and embeddings in fp32 under autocast; that of
+    ROCm/TransformerEngine, issue 72 (2024), whose batch in bfloat16 is assumed. An update is of 8 micro-batches. The
+    code (OrenLeung/nanoGPT-amd, gpt.py, commit f961cec6) has no dropout, and embeddings in fp32 under autocast; that of
     issue 72 in 8 bits (reprod_gpt.py, commit 1ea39737) has the dropouts that TransformerLayer has by default.
     """
     rate = at_rate(batch, tflop_per_s * 1e12)
@@ -161,9 +160,6 @@ STEPS = {
     "hopper": [
         # PyTorch preferred cuDNN until 22 October 2024 (pull request 138522)
         gpt2_xl("bf16", "h100", 14, 478.73, 1 / 4, "cudnn"),
-        gpt2_xl("bf16", "h100", 12, 493.17, 1 / 3),
-        gpt2_xl("bf16", "h100-96gb", 12, 418.0, 1 / 3),
-        gpt2_xl("fp8", "h100", 12, 501.2, 1 / 3),
         gpt2_xl("fp8", "h100", 14, 490.0, 1 / 4),
         gpt2_xl("fp8", "h200", 14, 532.68, 1 / 4),
         gpt2_xl("fp8", "h200", 38, 630.1, 1 / 4),
@@ -211,7 +207,7 @@ def errors(architecture: str, share: float, patch: pytest.MonkeyPatch) -> tuple[
     return np.array([error for error, _ in rows]), np.array([weight for _, weight in rows])
 
 
-@pytest.mark.parametrize(("architecture", "bound", "alone"), [("ampere", 0.12, -0.18), ("hopper", 0.21, -0.31)])
+@pytest.mark.parametrize(("architecture", "bound", "alone"), [("ampere", 0.12, -0.17), ("hopper", 0.16, -0.33)])
 def test_the_share_is_the_best_for_published_steps(
     architecture: str, bound: float, alone: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,27 +222,23 @@ def test_the_share_is_the_best_for_published_steps(
     assert np.max(np.abs(np.expm1(errors(architecture, stored, monkeypatch)[0]))) < bound
     without = np.expm1(errors(architecture, 1.0, monkeypatch)[0])
     assert without.min() == pytest.approx(alone, abs=0.01)
-    assert without.max() < 0.02
+    assert without.max() < 0.03
 
 
 def test_steps_in_16_bits_keep_more_than_those_in_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One share fits neither: on Hopper compiled steps in 16 bits are forecast slow, those in 8 bits quick.
-
-    A limit of 500 W takes no more of a step than it takes of the peak.
-    """
+    """One share fits neither: on Hopper compiled steps in 16 bits are forecast slow, those in 8 bits quick."""
     found = np.expm1(errors("hopper", TRAINING_DERATING[CHIP["hopper"]], monkeypatch)[0])
-    assert np.all(found[:3] > 0.08)
-    assert np.all(found[3:8] < -0.05)
-    assert abs(found[8]) < 0.05
-    assert found[2] == pytest.approx(found[1], abs=0.03)
+    assert found[0] > 0.08
+    assert np.all(found[1:5] < -0.03)
+    assert abs(found[5]) < 0.1
 
 
-def test_layers_of_transformer_engine_take_a_constant_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of 12 and 14 on an H100, of 14 and 38 on an H200: what is missing is 35 to 42 ms of each."""
-    monkeypatch.setattr(gemm_derating, "TRAINING_DERATING", {CHIP["hopper"]: 0.70})
-    missing_s = [measured - forecast for forecast, measured in (step.seconds() for step in STEPS["hopper"][3:7])]
-    assert min(missing_s) > 0.034
-    assert max(missing_s) < 0.042
+def test_layers_of_transformer_engine_take_longer_at_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of 14 on an H100, of 14 and 38 on an H200: what is missing does not grow with the batch."""
+    monkeypatch.setattr(gemm_derating, "TRAINING_DERATING", TRAINING_DERATING)
+    missing_s = [measured - forecast for forecast, measured in (step.seconds() for step in STEPS["hopper"][1:4])]
+    assert min(missing_s) > 0.025
+    assert max(missing_s) < 0.045
 
 
 def test_fused_attention_and_casts_keep_their_rates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,9 +277,8 @@ def test_who_borrows_a_chips_constants_borrows_its_share(name: str, chip: str) -
     assert gemm_derating.derated_constants(constants).efficiency["matmul_forward"] == pytest.approx(large * share)
 
 
-def test_blackwell_has_hoppers_share() -> None:
+def test_blackwell_has_a_share_of_its_own() -> None:
     blackwell = on_tensor_cores()["b200"]
-    assert TRAINING_DERATING[blackwell] == TRAINING_DERATING[CHIP["hopper"]]
     assert {*CHIP.values(), blackwell} == set(TRAINING_DERATING)
 
 
