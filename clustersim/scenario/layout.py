@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clustersim.hardware import load_cpu
+from clustersim.hardware import load_cpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
 from clustersim.model import LayerTime, Model, Workload
@@ -25,8 +25,12 @@ def work_of(
     given_times: Sequence[LayerTime | None] | None,
     num_passes: int | None = None,
 ) -> Workload:
-    """Return the work of one GPU for its batch; an update has `num_passes` passes, by default the point's."""
-    return build_workload(
+    """Return the work of one GPU for its batch; an update has `num_passes` passes, by default the point's.
+
+    Other libraries than NCCL send from the host: what that takes is part of the transport's sheet, and is not counted
+    twice.
+    """
+    work = build_workload(
         model,
         gpu,
         batch,
@@ -38,6 +42,9 @@ def work_of(
         num_passes or point.parallelism.num_passes,
         issue_factor(point),
     )
+    if load_transport(point.transport).library.startswith("nccl"):
+        return work
+    return replace(work, host=work.host._replace(exchange_s=0.0, message_s=0.0))
 
 
 def issue_factor(point: Point) -> float:

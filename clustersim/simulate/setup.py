@@ -130,7 +130,7 @@ class Setup:
         casts = casts_of(point.compute.casts, passes)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
-        key = point.model, kind, size, issue_factor(point), *asked
+        key = point.model, kind, size, issue_factor(point), point.transport, *asked
         return self._workloads.get(key, lambda: work_of(point, *known))
 
     @property

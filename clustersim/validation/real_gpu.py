@@ -40,7 +40,7 @@ def named_sheet(device: str, num_multiprocessors: int | None) -> str | None:
 
     A sheet with another number of multiprocessors is for another product.
 
-    >>> named_sheet("NVIDIA A100-SXM4-40GB", 108), named_sheet("NVIDIA GeForce RTX 4090", 128)
+    >>> named_sheet("NVIDIA A100-SXM4-40GB", 108), named_sheet("NVIDIA GeForce RTX 3050", 20)
     ('a100-40gb', None)
     """
     words = set(_words(device))

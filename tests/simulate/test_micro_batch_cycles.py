@@ -27,7 +27,7 @@ def asked(layout: dict[str, Any], num_gpus: int = 16, host: Any = "dgx-a100", **
     """A small language model in many micro-batches."""
     split = layout.get("pipeline", 1) * layout.get("tensor", 1)
     return {
-        "model": "gpt-4x1024x16-seq256",
+        "model": "gpt-4x1024x16-seq512",
         "num_gpus": num_gpus,
         "batch": {"global": layout["micro_batches"] * num_gpus // split},
         "topology": {"kind": "star", "num_hosts": 4, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
