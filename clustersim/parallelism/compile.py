@@ -29,7 +29,7 @@ from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.parallelism.split import WHOLE_FEATURES
 from clustersim.parallelism.tensor_overlap import overlapped_ops
-from clustersim.program.issue import NOT_ISSUED, PassIssue, issue_of_call, issue_times
+from clustersim.program.issue import NOT_ISSUED, PassIssue, issue_of_call, issue_of_pass
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -301,7 +301,7 @@ class _ProgramBuilder:
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: PassIssue = NOT_ISSUED) -> None:
         if seconds or issue.host_s:
-            times = issue_times([(seconds, issue)]) if seconds else issue_of_call(issue.host_s)
+            times = issue_of_pass(seconds, issue) if seconds else issue_of_call(issue.host_s)
             self.ops.append(Compute(name, seconds, phase, micro, issue=times))
 
     def _calls(self, calls: Sequence[GroupCall], when: str, phase: str, micro: int, layer: int) -> None:

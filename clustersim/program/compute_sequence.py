@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from clustersim.program.issue import NO_ISSUE
+from clustersim.program.issue import joined
 from clustersim.program.ops import FORWARD, UPDATE, Compute, Op
 
 
@@ -27,11 +27,7 @@ class ComputeSequence:
         self.seconds = [op.seconds for op in ops]
         self.total_s = sum(self.seconds)
         self.called_s = [op.called_s for op in ops if op.called_s]
-        self.issue = NO_ISSUE
-        done_s = 0.0
-        for op in ops:
-            self.issue = self.issue.followed_by(done_s, op.issue)
-            done_s += op.seconds
+        self.issue = joined([(op.seconds, op.issue) for op in ops])
         self.binding = self.issue.only(self.issue.that_bind()) if len(self.issue) else self.issue
         self.has_update, self.last_forward = False, -1
         for number, op in enumerate(ops):

@@ -11,8 +11,9 @@ So the GPU is idle before kernel j only if the host has issued it later than the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -93,18 +94,6 @@ class IssueTimes:
             return NO_ISSUE
         return IssueTimes(self.work_s[first:end] - done_s, self.issued_s[first:end], self.host_s)
 
-    def followed_by(self, seconds: float, other: IssueTimes) -> IssueTimes:
-        """Return the issue times of this work, of `seconds` of kernels, and of other work after it."""
-        if not other.host_s:
-            return self
-        if not self.host_s:
-            return IssueTimes(seconds + other.work_s, other.issued_s, other.host_s)
-        return IssueTimes(
-            np.concatenate([self.work_s, seconds + other.work_s]),
-            np.concatenate([self.issued_s, self.host_s + other.issued_s]),
-            self.host_s + other.host_s,
-        )
-
     def late_s(self, slowdown: np.ndarray, host_s: np.ndarray) -> np.ndarray:
         """Return how late the start of all work would have to be for each of the first issue times not to bind.
 
@@ -167,6 +156,24 @@ def issue_times(passes: Iterable[tuple[float, PassIssue]]) -> IssueTimes:
     for seconds, issue in passes:
         builder.add(seconds, issue)
     return builder.build()
+
+
+@lru_cache(maxsize=4096)
+def issue_of_pass(seconds: float, issue: PassIssue) -> IssueTimes:
+    """Return the issue times of one pass; those of the latest passes are kept, since layers repeat."""
+    return issue_times([(seconds, issue)]) if issue.host_s else NO_ISSUE
+
+
+def joined(parts: Sequence[tuple[float, IssueTimes]]) -> IssueTimes:
+    """Return the issue times of parts of work, one after the other, each with the seconds of its kernels."""
+    work_s, issued_s, done_s, host_s = [], [], 0.0, 0.0
+    for seconds, times in parts:
+        if times.host_s:
+            work_s.append(done_s + times.work_s)
+            issued_s.append(host_s + times.issued_s)
+            host_s += times.host_s
+        done_s += seconds
+    return IssueTimes(np.concatenate(work_s), np.concatenate(issued_s), host_s) if work_s else NO_ISSUE
 
 
 def issue_of_call(host_s: float) -> IssueTimes:

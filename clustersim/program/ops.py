@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clustersim.program.issue import NO_ISSUE, IssueTimes
+from clustersim.program.issue import NO_ISSUE, IssueTimes, joined
 
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
@@ -243,16 +243,28 @@ def merged(ops: Sequence[Op]) -> tuple[Op, ...]:
     [3.0]
     """
     out: list[Op] = []
+    run: list[Compute] = []  # computes of the same pass
     for op in ops:
-        last = out[-1] if out else None
-        if isinstance(op, Compute) and isinstance(last, Compute) and _same_pass(op, last):
-            first, end = last.name.split(" to ")[0], op.name.split(" to ")[-1]
-            seconds, called_s = last.seconds + op.seconds, last.called_s + op.called_s
-            issue = last.issue.followed_by(last.seconds, op.issue)
-            out[-1] = Compute(f"{first} to {end}", seconds, op.phase, op.micro_batch, called_s, issue)
-        else:
+        if isinstance(op, Compute) and (not run or _same_pass(op, run[-1])):
+            run.append(op)
+            continue
+        if run:
+            out.append(_as_one(run))
+        run = [op] if isinstance(op, Compute) else []
+        if not run:
             out.append(op)
-    return tuple(out)
+    return (*out, _as_one(run)) if run else tuple(out)
+
+
+def _as_one(run: Sequence[Compute]) -> Compute:
+    """Return compute operations of the same pass as one."""
+    first = run[0]
+    if len(run) == 1:
+        return first
+    name = f"{first.name.split(' to ')[0]} to {run[-1].name.split(' to ')[-1]}"
+    seconds, called_s = sum(op.seconds for op in run), sum(op.called_s for op in run)
+    issue = joined([(op.seconds, op.issue) for op in run])
+    return Compute(name, seconds, first.phase, first.micro_batch, called_s, issue)
 
 
 def _same_pass(one: Compute, other: Compute) -> bool:

@@ -36,4 +36,11 @@ def software_of(library: str) -> Software:
     >>> software_of("megatron-2023").name
     'megatron'
     """
-    return next(found for found in map(load_software, SOFTWARE) if library in found.libraries)
+    return load_software(next(name for name in SOFTWARE if library in _libraries(SOFTWARE.find(name))))
+
+
+def _libraries(sheet: Path) -> list[str]:
+    """Return the libraries of a sheet from its line, without reading the rest."""
+    with sheet.open(encoding="utf-8") as lines:
+        line = next(line for line in lines if line.startswith("libraries:"))
+    return [name.strip() for name in line.partition("[")[2].partition("]")[0].split(",")]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.program import plan_iteration
-from clustersim.program.issue import FASTEST, NO_ISSUE, NOT_ISSUED, PassIssue, issue_of_call, issue_times
+from clustersim.program.issue import FASTEST, NO_ISSUE, NOT_ISSUED, PassIssue, issue_of_call, issue_times, joined
 from clustersim.program.iteration import Iteration, PlanIssue
 
 Passes = list[tuple[float, PassIssue]]
@@ -87,7 +87,7 @@ def test_at_a_smaller_slowdown_what_was_left_out_can_bind():
 
 @given(passes, passes)
 def test_work_after_other_work_has_the_issue_times_of_both_in_one_go(first, second):
-    both = issue_times(first).followed_by(work_s(first), issue_times(second))
+    both = joined([(work_s(first), issue_times(first)), (work_s(second), issue_times(second))])
     whole = issue_times([*first, *second])
     assert both.host_s == pytest.approx(whole.host_s)
     for start_s, slowdown in ((0.0, 1.0), (25.0, 0.3), (0.0, 3.0)):
@@ -101,7 +101,7 @@ def test_a_call_is_issued_before_what_follows_it_and_takes_the_gpu_no_time():
     call = issue_of_call(45.0)
     assert call.end_s(0.0, 0.0, 0.0, 1.0) == 45.0
     assert call.end_s(60.0, 0.0, 0.0, 1.0) == 60.0
-    after = call.followed_by(0.0, issue_times([(10.0, PassIssue(5.0, 1))]))
+    after = joined([(0.0, call), (10.0, issue_times([(10.0, PassIssue(5.0, 1))]))])
     assert after.end_s(0.0, 0.0, 10.0, 1.0) == 60.0
     assert len(issue_of_call(0.0)) == len(NO_ISSUE) == 0
 
