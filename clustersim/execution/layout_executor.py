@@ -222,9 +222,13 @@ class LayoutExecutor:
             elif isinstance(op, Wait):
                 yield from self._wait(state, op.key)
             elif isinstance(op, Receive):
-                yield from self._issue(state, self._programs[state.stage].message_s)
+                message_s = self._programs[state.stage].message_s
+                if op.awaited:  # the sender waits until it is issued
+                    yield from self._issue(state, message_s)
                 if not self._is_before_job(op, iteration):
                     yield from self._receive(state, op)
+                if not op.awaited:  # issued while the message is on its way
+                    yield from self._issue(state, message_s)
                 self._await_message(state)
             elif isinstance(op, Send):
                 yield from self._issue(state, self._programs[state.stage].message_s)

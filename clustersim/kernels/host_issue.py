@@ -60,8 +60,8 @@ def with_issue(
         seconds = time.forward_s, time.backward_data_s, time.backward_weights_s
         kind = time.layer.op, _kind(time.layer), time.backward_data_s > 0, time.backward_weights_s > 0
         if kind not in known:
-            known[kind] = _issue_of(*kind, software, mode)
-        issue = (each.scaled(factor) if own_s else NOT_ISSUED for each, own_s in zip(known[kind], seconds, strict=True))
+            known[kind] = LayerIssue(*(each.scaled(factor) for each in _issue_of(*kind, software, mode)))
+        issue = (each if own_s else NOT_ISSUED for each, own_s in zip(known[kind], seconds, strict=True))
         found.append(LayerTime(time.layer, *seconds, time.provenance, *issue))
     return tuple(found)
 
