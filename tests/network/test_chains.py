@@ -85,3 +85,38 @@ def test_a_chain_of_several_channels_passes_on_their_pieces_together():
         network.env.run(network.play(schedule, range(NUM_RANKS)))
         expected = (num_pieces + NUM_RANKS - 2) * NUM_BYTES / num_pieces / rate
         assert network.env.now == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("make", [chain_broadcast, chain_reduce])
+@pytest.mark.parametrize("engine", ["python", "numba"])
+def test_stages_of_lines_are_played_as_if_every_step_is_written_down(make, engine):
+    schedules = [make(NUM_RANKS, NUM_BYTES * (1 + number % 2), None, RINGS, 1024, lines=True) for number in range(5)]
+    assert schedules[0].num_steps == 64 + 8 and len(np.unique(schedules[0].runs.first)) > 8
+    plain = [replace(schedule, runs=None) for schedule in schedules]
+    in_steps = play_after_one_another(make_network(star(NUM_RANKS), engine="python", exact=True), plain)
+    for exact in (True, False):
+        network = make_network(star(NUM_RANKS), engine=engine, exact=exact)
+        assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
+
+
+@pytest.mark.parametrize("make", [chain_broadcast, chain_reduce])
+@pytest.mark.parametrize("num_ranks", [12, 65, 150])
+def test_a_chain_of_lines_takes_its_latency_once_its_bytes_once_and_at_most_an_eighth_of_them_more(make, num_ranks):
+    rate, num_bytes, wait_s = 1e9, 24e6, 1e-4
+    ends = []
+    for lines in (True, False):
+        network = make_network(star(num_ranks, bytes_per_s=rate, latency_s=wait_s / 2))
+        schedule = make(num_ranks, num_bytes, None, [range(num_ranks)], 1024, lines=lines)
+        ends.append(network.env.run(network.play(schedule, range(num_ranks))).end_s)
+    in_stages, in_hops = ends
+    least_s, most_s = (num_ranks - 1) * wait_s + num_bytes / rate, num_bytes / rate / 8
+    assert least_s <= in_stages.max() * (1 + 1e-9) and in_stages.max() <= (least_s + most_s) * (1 + 1e-9)
+    assert in_stages.max() == pytest.approx(in_hops.max(), rel=0.01)
+    assert in_stages == pytest.approx(in_hops, rel=0.02)
+
+
+def test_the_messages_of_lines_grow_with_the_ranks_alone():
+    for num_ranks in (65, 513):
+        schedule = chain_broadcast(num_ranks, 1e9, piece_bytes=1024, lines=True)
+        assert schedule.num_transfers() <= (64 + 1) * (num_ranks - 1)
+        assert schedule.num_steps == 64 + 8
