@@ -12,7 +12,8 @@ def play(schedule: Schedule, buffers: np.ndarray) -> np.ndarray:
     """Return the ranks' buffers [num_ranks, width] after the schedule; `buffers` is not changed.
 
     A buffer is divided into `schedule.granularity` chunks as evenly as its width allows. Every message of a step
-    carries the values of its sender before the step, and its receiver adds them or replaces its own.
+    carries the values of its sender before the step, and its receiver adds them or replaces its own. With `passes_on`
+    it carries those that its sender has by then.
 
     >>> from clustersim.collectives import ALL_REDUCE
     >>> play(ALL_REDUCE["ring"](2, 8.0), np.array([[1.0, 2.0], [10.0, 20.0]])).tolist()
@@ -27,7 +28,7 @@ def play(schedule: Schedule, buffers: np.ndarray) -> np.ndarray:
     after = buffers.copy()
     chunk_of_column = _chunk_of_column(buffers.shape[1], schedule.granularity)
     for number in range(schedule.num_steps):
-        before = after.copy()
+        before = after if schedule.passes_on else after.copy()
         _take(schedule.ranges(number), schedule.granularity, chunk_of_column, before, after)
     return after
 

@@ -22,6 +22,11 @@ class RunLengthSteps(NamedTuple):
     first: np.ndarray
     end: np.ndarray
 
+    def with_more(self, columns: Step, first: np.ndarray, end: np.ndarray) -> RunLengthSteps:
+        """Return these messages and others after them."""
+        both = (np.concatenate(pair) for pair in zip(self.columns, columns, strict=True))
+        return RunLengthSteps(Step(*both), np.concatenate([self.first, first]), np.concatenate([self.end, end]))
+
     def active(self, number: int) -> np.ndarray:
         """Return which of the messages are sent in a step [num_runs]."""
         sent: np.ndarray = (self.first <= number) & (number < self.end)
@@ -83,7 +88,9 @@ class RunLengthSteps(NamedTuple):
                     have = (sum([num_bytes[each] for each in sent]), sum([num_chunks[each] for each in sent]))
                     yield sent[0], begins, ends, *have
 
-    def schedule(self, num_ranks: int, num_steps: int, granularity: int, relays: Relays | None = None) -> Schedule:
+    def schedule(
+        self, num_ranks: int, num_steps: int, granularity: int, relays: Relays | None = None, passes_on: bool = False
+    ) -> Schedule:
         """Return the schedule of these messages; what one rank sends another in a step is one message."""
         sent = self.coalesced()
         changes = np.unique(np.concatenate([sent.first, sent.end]))
@@ -91,4 +98,6 @@ class RunLengthSteps(NamedTuple):
         def pattern(number: int) -> int:
             return int(np.searchsorted(changes, number, side="right"))
 
-        return Schedule(num_ranks, num_steps, sent.step, granularity, pattern, self.step, relays, sent)
+        return Schedule(
+            num_ranks, num_steps, sent.step, granularity, pattern, self.step, relays, sent, passes_on=passes_on
+        )

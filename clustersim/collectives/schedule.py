@@ -154,6 +154,8 @@ class Schedule:
     which no message is on a link, such as that of starting a collective.
 
     `runs` has the messages of all steps at once if each of them is sent in many consecutive steps.
+
+    If a schedule `passes_on`, a rank may send what it receives in the same step. `ranges` has such messages in order.
     """
 
     num_ranks: int
@@ -165,6 +167,7 @@ class Schedule:
     relays: Relays | None = None
     runs: RunLengthSteps | None = None
     wait_s: float = 0.0
+    passes_on: bool = False
 
     @classmethod
     def repeat(

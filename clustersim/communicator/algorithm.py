@@ -88,7 +88,7 @@ def schedule_collective(
                 ranks = ranks_of(topology, gpus)
                 protocol = protocol_of(op, name, num_bytes, ranks, nccl_rates(topology, gpus, transport))
             if protocol in ("LL", "LL128"):
-                options["piece_bytes"] = LINES_BYTES
+                options |= {"piece_bytes": LINES_BYTES, "lines": True}
             elif len(found.paths) == len(groups) == 1 and name != "double-tree":
                 options["piece_bytes"] = PIECE_BYTES * num_channels(topology, gpus, transport)
     accepted = options_of(make_schedule)

@@ -20,6 +20,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "groups": [{"groups": [range(0, 24, 2), range(1, 24, 2)]}],
     "num_chunks": [{"num_chunks": 3}, {"num_chunks": 60}],
     "piece_bytes": [{"piece_bytes": 3e6}],
+    "lines": [{"lines": True}, {"lines": True, "piece_bytes": 1024}],
     "num_phases": [{"num_phases": 1}, {"num_phases": 5}],
     "rings": [{"rings": [range(24), [*range(5, 24), *range(5)], range(23, -1, -1)]}],
     "chains": [{"chains": [[range(9), range(9, 24)], [range(8, -1, -1), range(23, 8, -1)]]}],

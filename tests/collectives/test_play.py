@@ -71,6 +71,16 @@ def test_options_do_not_change_the_sum(name: str, num_ranks: int, options: dict[
     assert result == pytest.approx(np.tile(buffers.sum(axis=0), (num_ranks, 1)))
 
 
+@pytest.mark.parametrize("num_bytes", [1e3, 1e5, 1e6])
+@pytest.mark.parametrize("num_ranks", [2, 3, 24, 70])
+def test_lines_are_passed_on_within_a_step(num_ranks: int, num_bytes: float) -> None:
+    rings = [range(num_ranks), [*range(1, num_ranks), 0]]
+    down, up = (table["ring"](num_ranks, num_bytes, None, rings, 1024, lines=True) for table in (BROADCAST, REDUCE))
+    buffers = numbers(num_ranks, 2 * 64 + 5)
+    assert play(down, buffers) == pytest.approx(np.tile(buffers[0], (num_ranks, 1)))
+    assert play(up, buffers)[0] == pytest.approx(buffers.sum(axis=0))
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     name=st.sampled_from(list(ALL_REDUCE)),

@@ -23,22 +23,22 @@ def play_after_one_another(network: Network, schedules: list[Schedule]) -> np.nd
 
     Rank r of each is GPU r + its number, and enters when its part of the one before is done.
     """
-    env = network.env
+    env, num_ranks = network.env, schedules[0].num_ranks
     begun = [
-        network.begin(schedule, np.roll(np.arange(NUM_RANKS), -number).tolist())
+        network.begin(schedule, np.roll(np.arange(num_ranks), -number).tolist())
         for number, schedule in enumerate(schedules)
     ]
-    ends = np.zeros((len(begun), NUM_RANKS))
+    ends = np.zeros((len(begun), num_ranks))
 
     def rank(gpu: int):
         yield env.timeout(1e-4 * gpu)
         for number, collective in enumerate(begun):
-            place = (gpu - number) % NUM_RANKS
+            place = (gpu - number) % num_ranks
             collective.enter(place)
             yield collective.done(place)
             ends[number, gpu] = env.now
 
-    env.run(simpy.AllOf(env, [env.process(rank(gpu)) for gpu in range(NUM_RANKS)]))
+    env.run(simpy.AllOf(env, [env.process(rank(gpu)) for gpu in range(num_ranks)]))
     return ends
 
 
@@ -85,3 +85,39 @@ def test_a_chain_of_several_channels_passes_on_their_pieces_together():
         network.env.run(network.play(schedule, range(NUM_RANKS)))
         expected = (num_pieces + NUM_RANKS - 2) * NUM_BYTES / num_pieces / rate
         assert network.env.now == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("make", [chain_broadcast, chain_reduce])
+@pytest.mark.parametrize("engine", ["python", "numba"])
+def test_stages_of_lines_are_played_as_if_every_step_is_written_down(make, engine):
+    num_ranks, rings = 24, [range(24), [0, 3, 1, 4, 2, *range(5, 24)]]
+    schedules = [make(num_ranks, NUM_BYTES * (1 + number % 2), None, rings, 1024, lines=True) for number in range(3)]
+    assert schedules[0].num_steps == 64 + 8
+    plain = [replace(schedule, runs=None) for schedule in schedules]
+    in_steps = play_after_one_another(make_network(star(num_ranks), engine="python", exact=True), plain)
+    for exact in (True, False):
+        network = make_network(star(num_ranks), engine=engine, exact=exact)
+        assert play_after_one_another(network, schedules) == pytest.approx(in_steps, rel=1e-12)
+
+
+@pytest.mark.parametrize("make", [chain_broadcast, chain_reduce])
+@pytest.mark.parametrize("num_ranks", [12, 65, 150])
+def test_a_chain_of_lines_takes_its_latency_once_its_bytes_once_and_at_most_an_eighth_of_them_more(make, num_ranks):
+    rate, num_bytes, wait_s = 1e9, 24e6, 1e-4
+    ends = []
+    for lines in (True, False):
+        network = make_network(star(num_ranks, bytes_per_s=rate, latency_s=wait_s / 2))
+        schedule = make(num_ranks, num_bytes, None, [range(num_ranks)], 1024, lines=lines)
+        ends.append(network.env.run(network.play(schedule, range(num_ranks))).end_s)
+    in_stages, in_hops = ends
+    least_s, most_s = (num_ranks - 1) * wait_s + num_bytes / rate, num_bytes / rate / 8
+    assert least_s <= in_stages.max() * (1 + 1e-9)
+    assert in_stages.max() <= (least_s + most_s) * (1 + 1e-9)
+    assert np.abs(in_stages - in_hops).max() <= most_s
+
+
+def test_the_messages_of_lines_grow_with_the_ranks_alone():
+    for num_ranks in (65, 513):
+        schedule = chain_broadcast(num_ranks, 1e9, piece_bytes=1024, lines=True)
+        assert schedule.num_transfers() <= (64 + 1) * (num_ranks - 1)
+        assert schedule.num_steps == 64 + 8
