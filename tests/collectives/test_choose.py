@@ -95,8 +95,9 @@ def test_nccl_takes_trees_for_small_buffers_on_many_hosts_and_rings_for_large_on
 
 
 @settings(deadline=None)
-@given(num_hosts=st.integers(2, 500), power=st.integers(0, 33))
+@given(num_hosts=st.integers(3, 500), power=st.integers(0, 33))
 def test_more_hosts_never_bring_nccl_back_from_tree_to_ring(num_hosts: int, power: int) -> None:
+    """Except from two hosts, between which trees have twice the rate."""
     once, twice = (choose("all-reduce", "nccl", 8 * hosts, 2.0**power, 8) for hosts in (num_hosts, 4 * num_hosts))
     assert (once, twice) != ("double-tree", "ring")
 
