@@ -51,7 +51,7 @@ def read(path: str) -> list[Row]:
     """Return the rows of the file, numbered from 1."""
     with open(path, encoding="utf-8") as lines:
         rows = list(csv.reader(lines))[1:]
-    return [Row(number, *map(int, row[:-1]), float(row[-1])) for number, row in enumerate(rows, start=1)]
+    return [Row._make((number, *map(int, row[:-1]), float(row[-1]))) for number, row in enumerate(rows, start=1)]
 
 
 def forecast_s(row: Row, cpu: str) -> float:

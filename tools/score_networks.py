@@ -31,7 +31,9 @@ def score_networks(folder: Path) -> dict[str, object]:
         name = f"{curve.model} {curve.gpu} {curve.precision} ({curve.software})"
         errors[name] = {
             f"batch {batch}": -_rounded(
-                rate_factor(model, gpu, batch, curve.precision, OptimizerSpec(), rate, library, layout=curve.layout)
+                rate_factor(
+                    model, gpu, batch, curve.precision, OptimizerSpec(), rate, library, layout=curve.layout
+                ).kernels
             )
             for batch, rate in sorted(curve.samples_per_s.items())
         }
