@@ -187,8 +187,8 @@ class ComputeSpec(Spec):
             raise InputError("single_gpu scales all layers by one factor, the head too; drop head, or single_gpu")
         if self.profile and self.launch != "queued":
             raise InputError("a profile has the times of queued kernels; drop launch, or profile")
-        if self.kernels == "measured" and self.launch != "queued":
-            raise InputError("measured kernels were timed in a queue; drop launch, or write kernels: law")
+        if self.kernels == "measured" and self.launch == "blocking":
+            raise InputError("measured kernels were timed without a wait for each; drop launch, or write kernels: law")
         return self
 
 

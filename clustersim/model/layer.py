@@ -108,6 +108,7 @@ class LayerTime:
         return self.backward_data_issue + self.backward_weights_issue
 
     def scaled(self, factor: float, provenance: str | None = None) -> LayerTime:
+        """Return the times of kernels multiplied by a factor; what the host issues stays as it is."""
         return LayerTime(
             self.layer,
             self.forward_s * factor,

@@ -138,12 +138,6 @@ class IssueBuilder:
             self.host_s += host_s
             self._rows.append((self.work_s, self.host_s))
 
-    def extend(self, times: IssueTimes, seconds: float) -> None:
-        """Add work that has its own issue times, and some seconds of kernels."""
-        self._rows += [(self.work_s + work_s, self.host_s + issued_s) for work_s, issued_s in times.rows]
-        self.host_s += times.host_s
-        self.work_s += seconds
-
     def build(self) -> IssueTimes:
         """Return the issue times."""
         rows = np.array(self._rows, dtype=float).reshape(-1, 2)
@@ -210,11 +204,6 @@ class IterationIssue:
     def __hash__(self) -> int:
         """Return a hash of the issue times."""
         return hash((self.passes, self.update))
-
-    @property
-    def host_s(self) -> float:
-        """The seconds in which the host issues the iteration."""
-        return self.passes.host_s + self.update.host_s
 
     def that_bind(self, slowdown: float) -> IterationIssue:
         """Return the issue times that can keep the GPU waiting at this slowdown, or at a larger one."""

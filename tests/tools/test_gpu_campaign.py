@@ -130,12 +130,12 @@ def test_rows_of_convolutions_are_layers_of_a_profile(tmp_path: Path) -> None:
 def test_it_ends_in_time_and_keeps_what_it_has(tmp_path: Path) -> None:
     output = tmp_path / "campaign.json"
     start_s = time.monotonic()
-    done = run("--device", "cpu", "--most", "100000", "--minutes", "0.1", "-o", str(output))
+    done = run("--device", "cpu", "--most", "100000", "--minutes", "0.25", "-o", str(output))
     assert time.monotonic() - start_s < 30
     assert done.returncode == 0
     document = json.loads(output.read_text())
     assert document["status"] == "out of time"
-    assert any(section["rows"] for section in document["sections"].values())
+    assert document["sections"]["host"]["rows"]
 
 
 @pytest.mark.torch

@@ -273,8 +273,17 @@ def test_layers_with_measured_times_do_not_ask_the_tables_by_themselves() -> Non
 def test_kernels_that_a_process_waits_for_have_the_law() -> None:
     waited = ComputeSpec(launch="blocking")
     assert build_workload(one_layer(), H100, 1, "amp-bf16", OptimizerSpec(), waited).kernels == "law"
-    with pytest.raises(ValidationError, match="timed in a queue"):
+    with pytest.raises(ValidationError, match="timed without a wait for each"):
         ComputeSpec(launch="blocking", kernels="measured")
+
+
+@pytest.mark.usefixtures("tables")
+def test_kernels_in_cuda_graphs_have_measured_times_without_a_host() -> None:
+    """The tables were timed in CUDA graphs."""
+    graphs = ComputeSpec(launch="graphs", kernels="measured")
+    work = build_workload(one_layer(), H100, 1, "amp-bf16", OptimizerSpec(), graphs)
+    assert work.kernels == "measured"
+    assert not any(time.forward_issue.host_s for time in work.layers)
 
 
 @pytest.mark.usefixtures("tables")
