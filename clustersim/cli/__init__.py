@@ -25,6 +25,7 @@ from clustersim.cli.listing import list_names
 from clustersim.cli.planning import plan
 from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
+from clustersim.cli.registering import register
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -46,6 +47,7 @@ app.command()(play)
 app.add_typer(topology)
 app.command()(profile)
 app.command()(validate)
+app.add_typer(register)
 app.command()(calibrate)
 app.command()(report)
 importing.command("kineto")(import_kineto)
