@@ -65,6 +65,8 @@ def add(
     with progress(quiet) as on_progress:
         added = add_entry(scenario, points, name, output, on_progress, workers)
     typer.echo(to_json(added.first.to_dict(), indent=2) if json else first_text(added.first))
+    if added.first.code.is_modified:
+        typer.echo("note: clustersim differs from its git commit; forecast.json has the hash of its files", err=True)
     typer.echo(f"entry: {added.folder}", err=json)
 
 

@@ -9,11 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from clustersim.errors import InputError, Mistake, SimulationError
 from clustersim.reading.files import find_file
 from clustersim.results.files import to_json, write_atomically
-from clustersim.scenario import load_scenario
+from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.validation.measured import TableRow, read_points
 from clustersim.validation.metrics import simulated
@@ -135,6 +136,7 @@ def _check_folder(folder: Path) -> None:
 
 def _plan(path: Path, folder: Path, table: Path | None) -> _Plan:
     """Return what the entry will hold, or raise an error with the mistakes in the scenario and its points."""
+    _check_published(path)
     main = path.stem if path.parent.resolve() == folder.resolve() else "scenario"
     own_table = folder / POINTS_FILE
     table = table or (own_table if own_table.is_file() else None)
@@ -162,27 +164,49 @@ def _plan(path: Path, folder: Path, table: Path | None) -> _Plan:
 
 def _swept(path: Path, name: str) -> tuple[TableRow, ...]:
     """Return a row for every point of a scenario's sweep."""
+    scenario = load_scenario(path)
+    texts = {key: _texts_of_axis(scenario, key) for key in scenario.axes}
     rows = []
-    for axes, point in load_scenario(path).points():
-        settings = tuple((key, value if isinstance(value, str) else to_json(value)) for key, value in axes.items())
+    for axes, point in scenario.points():
         row = TableRow(
             scenario=name,
-            settings=settings,
+            settings=tuple((key, texts[key][str(label)]) for key, label in axes.items()),
             metric="samples_per_s",
             unit="samples/s",
-            label="",
+            label=", ".join(f"{key}={label}" for key, label in axes.items()),
             note="",
             file=str(path),
             line=1,
             columns=(),
         )
-        if settings and load_scenario(path, row.overrides).points()[0].point != point:
-            message = (
-                f"the values of the axes ({', '.join(axes)}) are not all single values; give a table with --points"
-            )
+        if not _is_point(path, row, point):
+            message = f"an axis of files ({', '.join(axes)}) has no settings; write a scenario for each, and --points"
             raise InputError(Mistake(message, file=str(path), got=", ".join(axes)))
         rows.append(row)
     return tuple(rows)
+
+
+def _texts_of_axis(scenario: Scenario, key: str) -> dict[str, str]:
+    """Return the text for `--set` of each label of an axis."""
+    value: Any = scenario.raw
+    for part in key.split("."):
+        if isinstance(value, list):
+            value = value[int(part)] if part.isdecimal() and int(part) < len(value) else None
+        else:
+            value = value.get(part) if isinstance(value, dict) else None
+    labels = scenario.axes[key]
+    values = value if isinstance(value, list) and len(value) == len(labels) else labels
+    texts = [value if isinstance(value, str) else to_json(value) for value in values]
+    return {str(label): text for label, text in zip(labels, texts, strict=True)}
+
+
+def _is_point(path: Path, row: TableRow, point: Point) -> bool:
+    """Return whether the settings of a row make the scenario this one point."""
+    try:
+        found = load_scenario(path, row.overrides).points()
+    except InputError:
+        return False
+    return len(found) == 1 and found[0].point == point
 
 
 def _table_text(rows: Sequence[TableRow]) -> str:
@@ -190,10 +214,10 @@ def _table_text(rows: Sequence[TableRow]) -> str:
     keys = list(dict.fromkeys(key for row in rows for key, _ in row.settings))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["scenario", *keys, "metric", "unit"])
+    writer.writerow(["scenario", *keys, "metric", "unit", "label"])
     for row in rows:
         settings = dict(row.settings)
-        writer.writerow([row.scenario, *(settings.get(key, "") for key in keys), row.metric, row.unit])
+        writer.writerow([row.scenario, *(settings.get(key, "") for key in keys), row.metric, row.unit, row.label])
     return stream.getvalue()
 
 
@@ -209,17 +233,24 @@ def _check_repeated(rows: Sequence[TableRow]) -> None:
 
 
 def _check_scenarios(scenarios: Mapping[str, Path], rows: Sequence[TableRow]) -> None:
-    """Refuse scenarios that do not exist, and those that have measured figures in them."""
+    """Refuse scenarios that do not exist, and those with measured figures."""
     mistakes = []
     for name, path in scenarios.items():
         row = next(row for row in rows if row.scenario == name)
         if not path.is_file():
             mistakes.append(row.mistake(f"there is no file '{path}'", "scenario", name))
-        elif "published" in read_scenario(path)[0].children:
-            message = "this scenario has published figures; a forecast is written before them, so leave the key out"
-            mistakes.append(Mistake(message, "published", str(path), allowed="a scenario without `published`"))
     if mistakes:
         raise InputError(mistakes)
+    for path in scenarios.values():
+        _check_published(path)
+
+
+def _check_published(path: Path) -> None:
+    """Refuse a scenario with measured figures in it."""
+    published = read_scenario(path)[0].children.get("published")
+    if published is not None:
+        message = "these figures are known already, and a forecast is written before them; leave the key out"
+        raise InputError(published.place.mistake(message, "published", allowed="a scenario without `published`"))
 
 
 def _check_overwritten(folder: Path, files: Mapping[str, Path]) -> None:

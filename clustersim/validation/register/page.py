@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from clustersim.report.page import Panel, bullets, card, grid, page
+from clustersim.report.words import percent, plural
 from clustersim.results import write_atomically
 from clustersim.results.budget import shipped_budget
 from clustersim.validation.figures.register import draw_register, register_curves
@@ -28,6 +29,17 @@ def write_register(scored: RegisterScore, tuned: Sequence[Sequence[float]], path
     return write_atomically(path, register_html(scored, tuned))
 
 
+def headline(scored: RegisterScore) -> str:
+    """Return the error of first forecasts in one sentence."""
+    found = scored.summary()
+    if found.median_abs_error is None:
+        return "No figure of the register is scored yet."
+    figures = plural(found.num_points, "figure")
+    sources = plural(len(scored.errors_by_source()), "source")
+    error = percent(found.median_abs_error)
+    return f"{figures} of {sources}, forecast before they were known: the median error is {error}."
+
+
 def seen_errors() -> list[list[float]]:
     """Return the errors of each shipped case, which were seen during development."""
     by_case: dict[str, list[float]] = {}
@@ -42,7 +54,7 @@ def register_html(scored: RegisterScore, tuned: Sequence[Sequence[float]]) -> st
     panel = Panel("register", (figure,))
     sentences = ". ".join(f"{line[0].upper()}{line[1:]}" for line in summary_sentences(scored))
     body = [
-        f'<header><p class="name">clustersim register</p><h1>{escape(figure.title)}</h1></header>',
+        f'<header><p class="name">clustersim register</p><h1>{escape(headline(scored))}</h1></header>',
         panel.html(),
         card("Error by entry", f"{sentences}.", grid(summary_headings(scored), summary_rows(scored), _WORDS)),
     ]
