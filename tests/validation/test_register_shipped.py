@@ -91,3 +91,14 @@ def test_figures_came_in_a_later_commit(name: str) -> None:
     if forecast is None or figures is None:
         pytest.skip("no figures, or no history here")
     assert is_before(forecast, figures)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_description_is_only_added_to_after_the_forecast(name: str) -> None:
+    folder = shipped_entries()[name]
+    commit = first_commit(folder / "forecast.json")
+    if commit is None:
+        pytest.skip("no history here")
+    path = folder / "source.md"
+    before = git("show", f"{commit}:{path.relative_to(ROOT).as_posix()}")
+    assert path.read_text(encoding="utf-8").startswith(before)
