@@ -103,14 +103,18 @@ def _print_table(result: Sweep) -> None:
     from rich.console import Console
 
     from clustersim.report import tables
+    from clustersim.report.band import band_lines
     from clustersim.report.failures import failure_table
     from clustersim.report.jobs import job_table
+    from clustersim.report.table import plain
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if is_known else _PIPED_WIDTH)
     for part in (*tables(result, console.width), job_table(result), failure_table(result)):
         if part is not None:
             console.print(part)
+    for line in band_lines(result):
+        typer.echo(plain(line))
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

@@ -30,8 +30,13 @@ def validate(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures (HTML).")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as a Markdown page.")] = None,
-    budget: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the errors that forecasts quote (results/budget.json).")
+    bands: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the bands of forecasts are made from (results/bands.json)."),
+    ] = None,
+    coverage: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write how often bands hold (Markdown); alone, it simulates nothing."),
     ] = None,
     write_worker: Annotated[
         Path | None,
@@ -55,15 +60,21 @@ def validate(
         return _write_worker(write_worker)
     most = None if max_error is None else parse_share(max_error)
     if real is not None:
-        if cases or markdown or budget:
-            raise typer.BadParameter("--real excludes cases, --markdown and --budget")
+        if cases or markdown or bands or coverage:
+            raise typer.BadParameter("--real excludes cases, --markdown, --bands and --coverage")
         return _compare_real(real, most, json, report, quiet)
+    if coverage is not None and not (cases or report or markdown or bands or json or max_error):
+        return _write_coverage(coverage)
+    if cases and (bands or coverage):
+        raise typer.BadParameter("--bands and --coverage need all cases; name none")
     from clustersim.cli.progress import progress
     from clustersim.validation import validate as compare
 
     with progress(quiet) as on_progress:
         verdict = compare(cases or (), on_progress, workers)
-    written = _write(verdict, report, markdown, budget)
+    written = _write(verdict, report, markdown)
+    if bands is not None or coverage is not None:
+        written |= _write_bands(verdict, bands, coverage, quiet, workers)
     _print(verdict, json)
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}", err=json)
@@ -132,10 +143,10 @@ def _print(verdict: Verdict, json: bool) -> None:
         typer.echo(verdict_text(verdict))
 
 
-def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None) -> dict[str, Path]:
+def _write(verdict: Verdict, report: Path | None, markdown: Path | None) -> dict[str, Path]:
     """Write the requested files; return the path of each."""
-    from clustersim.results.files import to_json, write_atomically
-    from clustersim.validation.markdown import budget_points, validation_page
+    from clustersim.results.files import write_atomically
+    from clustersim.validation.markdown import validation_page
 
     written: dict[str, Path] = {}
     if report is not None:
@@ -144,12 +155,37 @@ def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget:
         written["report"] = write_validation(verdict, report)
     if markdown is not None:
         written["markdown"] = write_atomically(markdown, validation_page(verdict))
-    if budget is not None:
-        from clustersim.results.budget import budget_document
-
-        document = budget_document(verdict.version, budget_points(verdict))
-        written["budget"] = write_atomically(budget, to_json(document, indent=1) + "\n")
     return written
+
+
+def _write_bands(
+    verdict: Verdict, bands: Path | None, coverage: Path | None, quiet: bool, workers: int
+) -> dict[str, Path]:
+    """Collect the checked forecasts, of the register too, and write the requested files; return the path of each."""
+    from clustersim.cli.progress import progress
+    from clustersim.results.files import to_json, write_atomically
+    from clustersim.validation.band_data import checked_forecasts
+    from clustersim.validation.coverage_page import coverage_page
+    from clustersim.validation.register import score_register
+
+    with progress(quiet) as on_progress:
+        checked = checked_forecasts(verdict, score_register(on_progress=on_progress, workers=workers))
+    written: dict[str, Path] = {}
+    if bands is not None:
+        written["bands"] = write_atomically(bands, to_json(checked.to_dict(), indent=1) + "\n")
+    if coverage is not None:
+        written["coverage"] = write_atomically(coverage, coverage_page(checked))
+    return written
+
+
+def _write_coverage(path: Path) -> int:
+    """Write the page on the shipped checked forecasts."""
+    from clustersim.results.checked import shipped_forecasts
+    from clustersim.results.files import write_atomically
+    from clustersim.validation.coverage_page import coverage_page
+
+    typer.echo(f"coverage: {write_atomically(path, coverage_page(shipped_forecasts()))}")
+    return 0
 
 
 def _status(verdict: Verdict, most: float | None) -> int:

@@ -7,7 +7,7 @@ from html import escape
 from shlex import quote
 
 from clustersim.report.answer import Tile, answer, rows, tiles
-from clustersim.report.known_error import error_sentence, no_similar_case, similar_case_error
+from clustersim.report.band import band_basis, band_sentence
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
 from clustersim.report.series import headline, run_label, varied
@@ -102,13 +102,13 @@ def memory(run: Run, label: str) -> str:
     return card(title, f"Memory by its contents: {label}.", grid(["what", "memory", "share"], body, _WORDS))
 
 
-def nearest(sweep: Sweep, run: Run) -> str:
-    """Return the errors of similar validated forecasts and the names of their cases, or why there are none."""
-    found = similar_case_error(sweep, run)
-    if found is None:
-        return card("No similar validated case", no_similar_case(sweep, run), "")
-    under = "Cases with published measurements; clustersim validate repeats the comparison."
-    return card(error_sentence(found), under, bullets(found.cases))
+def band(run: Run) -> str:
+    """Return where the measurement is expected and what that rests on."""
+    if run.band is None:
+        return card("No band", "Too few checked forecasts, or a result of an earlier version.", "")
+    title = "A forecast like this one was never checked" if run.band.unchecked else "How sure the forecast is"
+    basis = band_basis(run.band)
+    return card(title, f"{band_sentence(run)} {basis[0].upper()}{basis[1:]}.", "")
 
 
 def how_sure(sweep: Sweep) -> Iterator[str]:
@@ -116,7 +116,7 @@ def how_sure(sweep: Sweep) -> Iterator[str]:
     run = headline(sweep)
     label = run_label(sweep, run)
     yield sources(sweep)
-    yield nearest(sweep, run)
+    yield band(run)
     yield provenance(run, label)
     yield f'<div id="warnings">{_list("warning", sweep.warnings, "No problem was found.")}</div>'
     yield _list("assumption", sweep.assumptions, "No value of the data sheets used is a guess.")

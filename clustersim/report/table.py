@@ -42,12 +42,12 @@ def table(sweep: Sweep, shares: bool = True) -> Table:
     result = _table(sweep.name, [*headings, *parts], varied(sweep))
     runs = [run for one in series(sweep) for run in one.runs]
     for run, cells, share in zip(runs, body, found, strict=True):
-        result.add_row(*(Text(_plain(text)) for text in [*cells, *share]))
+        result.add_row(*(Text(plain(text)) for text in [*cells, *share]))
         compared = [row for point in run.published if (row := compare(sweep, run, point))]
         for label, texts in _published_lines(compared):
             style = "bold" if label == "error" else "dim"
             result.add_row(
-                *(Text(_plain(text), style) for text in [label, *(texts.get(name, "") for name in headings[1:])])
+                *(Text(plain(text), style) for text in [label, *(texts.get(name, "") for name in headings[1:])])
             )
     return result
 
@@ -61,7 +61,7 @@ def share_table(sweep: Sweep) -> Table:
     named = 1 + len(keys)
     result = _table("time shares", [*headings[:named], *parts], keys)
     for cells, share in zip(body, shares, strict=True):
-        result.add_row(*(Text(_plain(text)) for text in [*cells[:named], *share]))
+        result.add_row(*(Text(plain(text)) for text in [*cells[:named], *share]))
     return result
 
 
@@ -91,5 +91,6 @@ def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, st
     return lines
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text for the terminal, with ordinary spaces."""
     return text.replace(f"{THIN}%", "%").replace(THIN, " ")

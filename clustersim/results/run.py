@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from clustersim.results.band import Band
 from clustersim.results.failures import FailureTimes
+from clustersim.results.features import Features
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
@@ -153,7 +155,8 @@ class Run:
     say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
     (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
-    `memory_lines` is the memory in use over time by stage.
+    `memory_lines` is the memory in use over time by stage. `features` are what its class of checked forecasts is found
+    by, and `band` is where measurements of such forecasts lie.
     """
 
     axes: Mapping[str, Any]
@@ -197,6 +200,8 @@ class Run:
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"
+    features: Features | None = None
+    band: Band | None = None
 
     @property
     def stashes_weights(self) -> bool:
@@ -214,6 +219,7 @@ class Run:
         """Return the run as JSON values; without `detail`, rows per span, layer, link and rank are omitted."""
         left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
         document = asdict(replace(self, **left_out))
+        document["band"] = None if self.band is None else self.band.to_dict()
         if detail:
             document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
             document["more_updates"] = [log.to_dict() for log in self.more_updates]
@@ -230,6 +236,10 @@ class Run:
         values = dict(document)
         if values["interval"] is not None:
             values["interval"] = Interval.from_dict(values["interval"])
+        if values.get("features") is not None:
+            values["features"] = Features(**values["features"])
+        if values.get("band") is not None:
+            values["band"] = Band.from_dict(values["band"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
         values["published"] = tuple(PublishedFigure(**row) for row in values.get("published", ()))

@@ -12,9 +12,11 @@ import numpy as np
 from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
 from clustersim.results import Run
+from clustersim.results.checked import band_of_run
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
+from clustersim.simulate.features import assumed_rates
 from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
@@ -85,8 +87,15 @@ def forecast(
     warnings = scenario_warnings(setup, run, max(outcome.measured_s for outcome in outcomes))
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
+    run = with_band(setup, run, used)
     assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups)])
     return Forecast(run, assumptions, (*memory_warnings, *warnings), tuple(shortcuts))
+
+
+def with_band(setup: Setup, run: Run, link_kinds: Iterable[str]) -> Run:
+    """Return the run with its band; `link_kinds` are those of the links that it used."""
+    is_estimated = run.features is not None and run.features.origin == "estimated"
+    return replace(run, band=band_of_run(run, assumed_rates(setup, link_kinds, is_estimated)))
 
 
 def _unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -1,11 +1,10 @@
-"""The verdict as a page of the documentation, and as the error budget of forecasts."""
+"""The verdict as a page of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clustersim.results.budget import BudgetPoint, Kind
 from clustersim.validation.text import chosen_lines, number_text, percent_text, summary_cells, summary_text
 from clustersim.validation.verdict import CHOSEN_AFTER_MARK, CaseVerdict, Compared, Verdict
 
@@ -36,9 +35,6 @@ while all cases could be seen.
 RESIDUALS_FILE = Path(__file__).with_name("residuals.md")
 """Errors of kernels, collectives and the host on what was not fitted, as `tools/residuals.py` wrote them."""
 
-SPEEDS = ("samples_per_s", "iteration_s", "update_s", "time_to_train_s", "speedup", "efficiency")
-"""Metrics of the speed of a whole training, whose errors are the error budget of forecasts."""
-
 
 def validation_page(verdict: Verdict) -> str:
     """Return the page in Markdown."""
@@ -46,17 +42,6 @@ def validation_page(verdict: Verdict) -> str:
     for case in verdict.cases:
         lines += ["", *_case(case)]
     return "\n".join(lines) + "\n"
-
-
-def budget_points(verdict: Verdict) -> list[BudgetPoint]:
-    """Return the scored points of the speed of a training, in the order of the cases' names and of their tables."""
-    cases = sorted(verdict.cases, key=lambda case: case.name)
-    return [
-        BudgetPoint(case.name, Kind(**point.features), point.error)
-        for case in cases
-        for point in case.points
-        if point.is_scored and point.metric in SPEEDS
-    ]
 
 
 def _summary(verdict: Verdict) -> Iterator[str]:

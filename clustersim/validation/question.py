@@ -13,8 +13,6 @@ from pydantic import Field, ValidationError
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
 from clustersim.reading.tree import TreeNode
-from clustersim.results import Run
-from clustersim.results.budget import compute_kind, layout_kind, model_kind
 from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
@@ -60,8 +58,8 @@ class Question:
 class Answer:
     """The result of a question: a document with the metrics, or mistakes in the input, or the reason of a failure.
 
-    `group` is equal for points that differ only in the synchronization method, which is `method`. `features` describe
-    the kind of training; None for a collective.
+    `group` is equal for points that differ only in the synchronization method, which is `method`. `features` are those
+    of the forecast (`results.features`); None for a collective.
     """
 
     document: Mapping[str, Any] | None = None
@@ -96,7 +94,7 @@ def _training(question: Question) -> Answer:
     run = forecast(fair, workloads=_WORKLOADS, detail=False, numba_from_messages=_NUMBA_FROM_MESSAGES).run
     document = replace(run, axes={}).to_dict(detail=False)
     group, method = group_and_method(asked)
-    return Answer(document, group, method, features(asked, run))
+    return Answer(document, group, method, document["features"])
 
 
 _WORKLOADS = Workloads()
@@ -164,16 +162,3 @@ def group_and_method(point: Point) -> tuple[str, str]:
     everything = json.loads(point.model_dump_json(exclude=_WORDS))
     method = {key: everything.pop(key) for key in sorted(_METHOD_KEYS)}
     return json.dumps(everything, sort_keys=True), json.dumps(method, sort_keys=True)
-
-
-def features(point: Point, run: Run) -> dict[str, Any]:
-    """Return the kind of training of a point, as the error budget distinguishes kinds."""
-    return {
-        "strategy": point.strategy.kind,
-        "transport": point.transport,
-        "num_gpus": point.num_gpus,
-        "num_hosts": len({name.rpartition("/")[0] or name for name in run.rank_names}),
-        "model": model_kind(point.model),
-        "layout": layout_kind(run.layout),
-        "compute": compute_kind(run.provenance, run.kernels),
-    }
