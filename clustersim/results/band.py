@@ -1,10 +1,10 @@
 """The band of a forecast: between which rates the measurement is expected, from checked forecasts like it.
 
 The band is conformal. The score of a checked forecast is the distance of log(measured / forecast) from the median of
-its class, in spreads of the class on that side. The band of a level reaches to the level's quantile of all scores.
-Every source has the weight 1 / (n + 1) of n sources, however many figures it has, and the rest is at infinity, so the
-band holds in the mean over sources for a figure of a source that is not among them (Dunn, Wasserman and Ramdas 2022;
-Lee, Barber and Willett 2023).
+its class, in spreads of the class on that side; both are pooled with those of all forecasts. The band of a level
+reaches to the level's quantile of all scores. Every source has the weight 1 / (n + 1) of n sources, however many
+figures it has, and the rest is at infinity, so the band holds in the mean over sources for a figure of a source that is
+not among them (Dunn, Wasserman and Ramdas 2022; Lee, Barber and Willett 2023).
 """
 
 from __future__ import annotations
@@ -125,6 +125,11 @@ class ErrorSpread(NamedTuple):
     up: float
     down: float
 
+    def pooled(self, num_sources: int, wider: ErrorSpread) -> ErrorSpread:
+        """Return the mean of this spread, of so many sources, and that of a wider class, which counts MIN_SOURCES."""
+        share = num_sources / (num_sources + MIN_SOURCES)
+        return ErrorSpread(*(share * own + (1.0 - share) * other for own, other in zip(self, wider, strict=True)))
+
     def score(self, logarithm: np.ndarray) -> np.ndarray:
         """Return the distances from the median in spreads of their side [num_figures]."""
         above = logarithm - self.median
@@ -149,13 +154,16 @@ class Bands:
         self._reach: dict[float, float] = {}
 
     def class_of(self, features: Features) -> ErrorClass:
-        """Return the narrowest class of a forecast with MIN_SOURCES sources.
+        """Return the narrowest class of a forecast with MIN_SOURCES sources, its spread pooled with that of all.
 
-        It is that of all forecasts if nothing like it was checked.
+        It is the class of all forecasts if nothing like it was checked.
         """
         narrow = () if self.unchecked(features) else self._classes[:-1]
         found = (self._class(names, features) for names in narrow)
-        return next((each for each in found if each is not None), self.everything)
+        own = next((each for each in found if each is not None), None)
+        if own is None:
+            return self.everything
+        return own._replace(spread=own.spread.pooled(own.sources, self.everything.spread))
 
     @cached_property
     def everything(self) -> ErrorClass:

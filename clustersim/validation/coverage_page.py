@@ -32,7 +32,8 @@ _METHOD = """\
 2. A forecast belongs to the narrowest class below that has {minimum} sources or more.
 3. The score of a figure is its distance from the median of its class, divided by the distance of the 80th percentile
    (if it is above the median) or of the 20th (if it is below). So bands need not be symmetric, and they move with the
-   bias.
+   bias. The median and both distances are means of those of the class, which counts its number of sources, and of those
+   of all forecasts, which count {minimum}.
 4. The band reaches to the level's quantile of all scores. Each of n sources has weight 1 / (n + 1), and the rest is at
    infinity (conformal prediction for figures in groups: Dunn, Wasserman and Ramdas 2022; Lee, Barber and Willett 2023).
 5. It is never narrower than the residuals of what the forecast stands on: each part of an iteration (estimated compute,

@@ -16,7 +16,6 @@ from clustersim.results.features import FEW_HOSTS, Features, compute_origin, hos
 
 PLAIN = Features("ampere", "amp-bf16", "megatron", "all-reduce", "copies", "estimated", "one", "products")
 OLD = replace(PLAIN, architecture="kepler", precision="fp32", origin="published", work="convolutions")
-ONE_CLASS = ((),)
 
 
 def checked(source: str, *logarithms: float, features: Features = PLAIN) -> Checked:
@@ -85,7 +84,19 @@ def test_a_class_needs_ten_sources_and_a_wider_one_stands_in() -> None:
     assert Bands([*wide, *mixed]).class_of(PLAIN).names == CLASSES[1]
     full = Bands([*wide, *narrow])
     narrow_band, wide_band = full.limits(PLAIN, 0.8), full.limits(OLD, 0.8)
-    assert narrow_band.high - narrow_band.low < 0.2 * (wide_band.high - wide_band.low)
+    assert narrow_band.high - narrow_band.low < 0.7 * (wide_band.high - wide_band.low)
+
+
+def test_the_spread_of_a_class_is_pooled_with_that_of_all_forecasts() -> None:
+    """A class of 30 sources counts three times what all forecasts count."""
+    narrow = [checked(f"new{number}", 0.01 * number) for number in range(3 * MIN_SOURCES)]
+    wide = [checked(f"old{number}", 0.2 * number, features=OLD) for number in range(9)]
+    alone, found = Bands(narrow).everything.spread, Bands([*wide, *narrow])
+    pooled = found.class_of(PLAIN).spread
+    assert tuple(pooled) == pytest.approx(
+        tuple(0.75 * own + 0.25 * every for own, every in zip(alone, found.everything.spread, strict=True))
+    )
+    assert Bands(narrow).limits(PLAIN, 0.8) == pytest.approx(Bands(narrow, ((),)).limits(PLAIN, 0.8))
 
 
 def test_too_few_sources_give_no_band() -> None:
