@@ -49,11 +49,10 @@ def band_sentence(run: Run) -> str:
     """Say where the measurement of a run is expected; empty without a band."""
     if run.band is None:
         return ""
-    inner = band_range(run.band.half)
-    outer = band_range(run.band.samples_per_s)
+    (low, high), (half_low, half_high) = run.band.samples_per_s, run.band.half
     return (
-        f"The measurement is between {outer} samples/s with a probability of {percent(run.band.level)}, and between "
-        f"{inner} with {percent(HALF)}."
+        f"The measurement is between {count(low)} and {count(high)} samples/s with a probability of "
+        f"{percent(run.band.level)}, and between {count(half_low)} and {count(half_high)} with {percent(HALF)}."
     )
 
 

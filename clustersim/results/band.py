@@ -243,10 +243,12 @@ def band_of(
 def class_name(names: Sequence[str], features: Features) -> str:
     """Return the name of a class: the values that its forecasts share.
 
-    >>> class_name((), Features("ampere", "tf32", "compiled", "all-reduce", "copies", "published", "one", "products"))
-    'all'
+    >>> features = Features("ampere", "tf32", "compiled", "all-reduce", "copies", "published", "one", "products")
+    >>> class_name((), features), class_name(("generation", "origin"), features)
+    ('all', 'recent GPUs, published')
     """
-    return ", ".join(getattr(features, name) for name in names) or "all"
+    words = [getattr(features, name) + (" GPUs" if name == "generation" else "") for name in names]
+    return ", ".join(words) or "all"
 
 
 def _num_sources(forecasts: Sequence[Checked]) -> int:
