@@ -144,7 +144,7 @@ class ComputeSpec(Spec):
         json_schema_extra=of_software("host"),
         default="compiled",
         description="how many operators the host of a GPU issues, and how long that takes: a host sheet by name or file "
-        "(`clustersim list hosts`)",
+        "(`clustersim list software-hosts`)",
     )
 
     kernels: Kernels = Field(

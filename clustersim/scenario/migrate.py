@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
@@ -50,6 +50,7 @@ def migrated(path: Path, software: str = PLAIN) -> str:
         return _text(document)
     _name(document, PLAIN)
     if software == PLAIN:
+        _leave_out_equal(document)
         return _text(document)
     wanted = _points(path, document)
     document["software"]["name"] = software
@@ -196,7 +197,7 @@ def _put(document: CommentedMap, path: tuple[str | int, ...], value: Any) -> Non
 
 def _yaml() -> YAML:
     yaml = YAML()
-    yaml.width = 128
+    yaml.width = 4096
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.preserve_quotes = True
     return yaml
@@ -204,17 +205,68 @@ def _yaml() -> YAML:
 
 def _read(path: Path) -> CommentedMap:
     try:
-        document = _yaml().load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        document = _yaml().load(text)
     except OSError as error:
         raise InputError(Mistake(f"cannot be read: {error.strerror}", file=str(path))) from None
     except (YAMLError, UnicodeDecodeError) as error:
         raise InputError(Mistake(f"is not YAML: {str(error).splitlines()[0]}", file=str(path))) from None
     if not isinstance(document, CommentedMap):
         raise InputError(Mistake("a scenario is a map of keys", file=str(path)))
+    document.written = _Written.of(text, document)
     return document
 
 
+class _Written(NamedTuple):
+    """A file as it was written: the lines before the first key, and the value and the lines of each key."""
+
+    head: str
+    values: dict[str, Any]
+    blocks: dict[str, str]
+
+    @classmethod
+    def of(cls, text: str, document: CommentedMap) -> _Written:
+        lines = text.splitlines(keepends=True)
+        starts = {key: _first_line(lines, document.lc.key(key)[0]) for key in document}
+        ends = [*list(starts.values())[1:], len(lines)]
+        blocks = {key: "".join(lines[start:end]) for (key, start), end in zip(starts.items(), ends, strict=True)}
+        head = "".join(lines[: min(starts.values(), default=0)])
+        return cls(head, json.loads(json.dumps(document, default=str)), blocks)
+
+
+def _first_line(lines: Sequence[str], number: int) -> int:
+    """Return the number of the first of the lines of comment right above a line; the line's own if there is none.
+
+    Comments at the top of a file are of the file.
+    """
+    first = number
+    while first > 0 and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    return first if first else number
+
+
 def _text(document: CommentedMap) -> str:
+    """Return the text of a document, with the lines of each key that has its old value as they were written."""
+    before: _Written = document.written
+    parts = [before.head]
+    for key, value in document.items():
+        old = before.blocks.get(key, "")
+        if old and before.values[key] == json.loads(json.dumps(value, default=str)):
+            parts.append(old if old.endswith("\n") else f"{old}\n")
+            continue
+        comments = "".join(line for line in old.splitlines(keepends=True) if line.startswith("#"))
+        parts.append(comments + _dumped(document, key))
+    return "".join(parts)
+
+
+def _dumped(document: CommentedMap, key: str) -> str:
+    """Return the text of one key, with the comments inside of it."""
+    alone = CommentedMap({key: document[key]})
+    if key in document.ca.items:
+        alone.ca.items[key] = document.ca.items[key]
     stream = io.StringIO()
-    _yaml().dump(document, stream)
-    return stream.getvalue()
+    _yaml().dump(alone, stream)
+    lines = stream.getvalue().splitlines()
+    while lines and (not lines[-1].strip() or lines[-1].lstrip().startswith("#")):
+        lines.pop()
+    return "\n".join(lines) + "\n"

@@ -138,6 +138,8 @@ def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) ->
         path = paths[name]
         if name in given or root.at(path) is not None or not _has_place(root, path):
             continue
+        if name == "buckets" and not STRATEGIES[root.at(("strategy", "kind")).value].buckets_as_software:
+            continue
         if name == "precision":
             value = _precision(value, root)
         if value is not None and (path[0] != "strategy" or _takes(root, path, value)):

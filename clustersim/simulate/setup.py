@@ -27,7 +27,7 @@ from clustersim.scenario.layout import issue_factor, layout_of, of_a_batch, work
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
-from clustersim.software import load_host
+from clustersim.software import load_host, load_software
 from clustersim.spec import Spec
 from clustersim.stragglers import constant_factors
 from clustersim.strategies.collective_strategy import CollectiveStrategy
@@ -317,6 +317,7 @@ class Setup:
         of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
         boards = [*filter(None, (other_boards(load_gpu(kind)) for kind in self.kinds_in_use))]
         own = [
+            *self._software_assumptions(),
             *of_compute,
             *boards,
             *self._host_assumptions(),
@@ -324,6 +325,16 @@ class Setup:
             *self._scenario_assumptions(),
         ]
         return tuple(dict.fromkeys([*own, *assumed]))
+
+    def _software_assumptions(self) -> list[str]:
+        """Return which program trains, as a sentence, and what its sheet assumes."""
+        name = self.point.software.name
+        if not name:
+            return []
+        sheet = load_software(name)
+        why = " The scenario names none; this one follows from its layout." if self.point.is_software_chosen else ""
+        assumed = [f"{sheet.title}: {key.removeprefix('values.')}, {why}" for key, why in sheet.assumed().items()]
+        return [f"The software is {sheet.name} ({sheet.title}).{why}", *assumed]
 
     def _host_assumptions(self) -> list[str]:
         """Return how the hosts of the GPUs issue kernels, as a sentence."""
