@@ -30,9 +30,7 @@ def show(
     from clustersim.software import load_software
 
     sheet = load_software(name)
-    settings = {
-        key: {"value": value, "source": sheet.sources[f"values.{key}"]} for key, value in sheet.values.items()
-    }
+    settings = {key: {"value": value, "source": sheet.sources[f"values.{key}"]} for key, value in sheet.values.items()}
     if json:
         document = {
             "schema": "clustersim.software/1",

@@ -65,7 +65,8 @@ class SingleGpuRate(Spec):
         default=1, ge=1, description="batches whose gradients that GPU summed before it updated the weights"
     )
     software: str | None = Field(
-        default=None, description="the software it was measured with, as the name of a sheet; the scenario's if not given"
+        default=None,
+        description="the software it was measured with, as the name of a sheet; the scenario's if not given",
     )
     source: str = Field(min_length=1, description="who measured it: document, page, date")
 

@@ -71,9 +71,7 @@ def host_of(layers: Sequence[LayerTime], program: HostProgram, factor: float = 1
     tensors = sum(num_tensors(time.layer) for time in layers)
     update_s = program.update_s + tensors * program.update_tensor_s
     update = PassIssue(update_s, program.update_kernels or max(1, tensors))
-    exchange_s, message_s, unit_s = (
-        factor * each for each in (program.exchange_s, program.message_s, program.unit_s)
-    )
+    exchange_s, message_s, unit_s = (factor * each for each in (program.exchange_s, program.message_s, program.unit_s))
     return HostIssue(exchange_s, message_s, unit_s, update.scaled(factor), program.awaits_messages)
 
 

@@ -93,7 +93,10 @@ class PointKeys(Spec):
     )
     strategy: AnyStrategy = Field(description="how the workers synchronize gradients or weights")
     parallelism: Parallelism = Field(default=Parallelism(), description="how the model is split over the GPUs")
-    precision: str = Field(default="fp32", description="number format of weights, activations and gradients")
+    precision: str = Field(
+        default="fp32",
+        description="number format of weights, activations and gradients; if left out, that of the software",
+    )
     gradient_precision: Literal["fp32", "fp16", "bf16"] | None = Field(
         default=None,
         description="number format in which gradients of parameters are computed and exchanged, where it differs from "

@@ -282,7 +282,9 @@ def _without(root: TreeNode, path: Path) -> TreeNode:
     """Return a tree without the node at a path."""
     if isinstance(root.value, list):
         number = int(path[0])
-        return root.with_value([_without(node, path[1:]) if at == number else node for at, node in enumerate(root.value)])
+        return root.with_value(
+            [_without(node, path[1:]) if at == number else node for at, node in enumerate(root.value)]
+        )
     children = dict(root.children)
     if len(path) == 1:
         children.pop(str(path[0]), None)
