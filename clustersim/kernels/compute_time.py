@@ -44,7 +44,6 @@ from clustersim.software import load_host, load_software
 from clustersim.spec import Spec, of_software
 from clustersim.units import format_duration, format_size
 
-
 CURVE_LIBRARIES = ("cudnn", "eager")
 """Libraries whose layers may be scaled to a published rate of the catalogue."""
 
@@ -144,8 +143,8 @@ class ComputeSpec(Spec):
     host: str = Field(
         json_schema_extra=of_software("host"),
         default="compiled",
-        description="how many operators the host of a GPU issues, and how long that takes: a host sheet by name or file "
-        "(`clustersim list software-hosts`)",
+        description="how many operators the host of a GPU issues, and how long that takes: a host sheet by name or "
+        "file (`clustersim list software-hosts`)",
     )
 
     kernels: Kernels = Field(

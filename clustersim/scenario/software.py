@@ -210,20 +210,20 @@ def _layouts(layout: TreeNode | None) -> set[str]:
 
 def _unable(root: TreeNode, sheet: Software, prefix: Path) -> Iterator[Problem]:
     """Yield why the program cannot train with this layout or strategy."""
-    layout = root.child("parallelism")
-    for way in sorted(_layouts(layout) - set(sheet.layouts)):
+    for way in sorted(_layouts(root.child("parallelism")) - set(sheet.layouts)):
         key = {"historical": "kind"}.get(way, "sharding" if way.startswith("zero") else way)
-        yield _cannot(root, (*prefix, "parallelism", key), sheet, way, [each for each in SOFTWARE if way in load_software(each).layouts])  # fmt: skip
-    kind = root.at(("strategy", "kind"))
-    if kind is not None and isinstance(kind.value, str) and kind.value in STRATEGIES:
-        if kind.value not in sheet.strategies and "any" not in sheet.strategies:
-            able = [each for each in SOFTWARE if {kind.value, "any"} & set(load_software(each).strategies)]
-            yield _cannot(root, (*prefix, "strategy", "kind"), sheet, kind.value, able)
+        able = [each for each in SOFTWARE if way in load_software(each).layouts]
+        yield _cannot(root, (*prefix, "parallelism", key), sheet, way, able)
+    node = root.at(("strategy", "kind"))
+    kind = str(node.value) if node is not None and not isinstance(node.value, list) else ""
+    if kind in STRATEGIES and not {kind, "any"} & set(sheet.strategies):
+        able = [each for each in SOFTWARE if {kind, "any"} & set(load_software(each).strategies)]
+        yield _cannot(root, (*prefix, "strategy", "kind"), sheet, kind, able)
 
 
 def _cannot(root: TreeNode, path: Path, sheet: Software, way: str, able: list[str]) -> Problem:
     names = {"tensor": "tensor parallelism", "pipeline": "pipeline stages", "expert": "expert parallelism"}
-    names |= {"context": "context parallelism", "historical": f"a layout of this kind"}
+    names |= {"context": "context parallelism", "historical": "a layout of this kind"}
     node = root.at(path[-2:])
     place = node.place if node is not None else root.place
     allowed = ", ".join(able) or "no shipped program"

@@ -12,7 +12,7 @@ from clustersim.hardware.schema import SheetFile, Sourced
 from clustersim.hardware.sheet import Sheet
 
 Layout = Literal["copies", "zero-1", "zero-2", "zero-3", "tensor", "pipeline", "expert", "context", "historical"]
-"""Ways to place a model on GPUs: whole copies, a stage of sharding, a degree, or one of the older `parallelism.kind`."""
+"""Ways to place a model: whole copies, a stage of sharding, a degree above 1, or an older `parallelism.kind`."""
 
 
 @dataclass(frozen=True)
