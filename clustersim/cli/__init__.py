@@ -25,6 +25,7 @@ from clustersim.cli.listing import list_names
 from clustersim.cli.planning import plan
 from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
+from clustersim.cli.registering import register
 from clustersim.cli.software import migrate, software
 from clustersim.cli.validation import validate
 
@@ -47,6 +48,7 @@ app.command()(play)
 app.add_typer(topology)
 app.command()(profile)
 app.command()(validate)
+app.add_typer(register)
 app.command()(calibrate)
 app.command()(report)
 importing.command("kineto")(import_kineto)
