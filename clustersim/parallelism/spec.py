@@ -203,7 +203,7 @@ class Parallelism(Spec):
         json_schema_extra=of_software("masks"),
         default="none",
         description=(
-            "for `compute.launch: blocking`: before each forward pass of a micro-batch, the processes of the "
+            "for `software.launch: blocking`: before each forward pass of a micro-batch, the processes of the "
             "first and the last stage build an attention mask on the `host`, while the GPU waits "
             "(Megatron-DeepSpeed's stages from 2023 until July 2024); or `none`"
         ),

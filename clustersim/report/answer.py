@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.report.machine import IDEAL
 from clustersim.report.known_error import error_source, similar_case_error
+from clustersim.report.machine import IDEAL
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times

@@ -154,8 +154,8 @@ class Run:
     (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
-    library, by name. `cards` are the network cards of a host, `per_host` of them with `bytes_per_s` each; empty where all
-    GPUs are in one host.
+    library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
+    all GPUs are in one host.
     """
 
     axes: Mapping[str, Any]
