@@ -34,7 +34,7 @@ from clustersim.scenario.jobs import expand_jobs, without_inherited
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
-from clustersim.scenario.software import Settled, settle, with_settled, written
+from clustersim.scenario.software import Settled, of_no_use, settle, with_settled, written
 from clustersim.scenario.software_keys import as_written
 from clustersim.topology import read_topology
 
@@ -163,7 +163,10 @@ def _with_what_it_needs(settled: Settled, replaced: set[str]) -> tuple[Settled, 
                 raise
             settled = settled.without(unused)
             continue
-        return settled, with_settled(point, settled)
+        unused = of_no_use(with_settled(point, settled))
+        if not unused:
+            return settled, point
+        settled = settled.without(unused)
 
 
 def _raised(mistake: Mistake, root: TreeNode) -> Problem:

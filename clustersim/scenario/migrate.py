@@ -92,7 +92,8 @@ def move_keys(document: CommentedMap) -> None:
             settings[name] = value
     if isinstance(settings.get("library"), list):
         allowed = "one value; write a list of `software` instead"
-        raise InputError("a list of libraries needs a list of programs", "library", str(settings["library"]), allowed)
+        got = str(settings["library"])
+        raise InputError("a list of libraries needs a list of programs", key="library", got=got, allowed=allowed)
     if "library" in settings:
         settings.setdefault("host", library_host(settings["library"]))
     _move_library_of_rate(document)
@@ -116,7 +117,8 @@ def with_kernels(library: str) -> str:
         values = load_software(name).values
         if (values.get("library"), values.get("host")) == wanted:
             return name
-    raise InputError(f"no shipped software has the kernels of {library}", "library", library, "the name of a software")
+    message = f"no shipped software has the kernels of {library}"
+    raise InputError(message, key="library", got=library, allowed="the name of a software")
 
 
 def _taken(node: Any, path: tuple[str | int, ...]) -> tuple[bool, Any]:

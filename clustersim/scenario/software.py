@@ -14,6 +14,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from clustersim.errors import InputError
+from clustersim.kernels.fused_attention import is_fused
+from clustersim.model import load_workload
+from clustersim.model.precision import PRECISIONS
 from clustersim.reading import Path, Place, Problem, TreeNode
 from clustersim.reading.tree import dotted
 from clustersim.scenario.point import Point
@@ -21,6 +24,8 @@ from clustersim.scenario.software_keys import FIELDS, NAME_OF, STAYS, SoftwareKe
 from clustersim.software import SOFTWARE, Software, load_software
 from clustersim.strategies import STRATEGIES
 from clustersim.topology.gpu_names import named_gpus
+
+_HALF = 2.0  # bytes
 
 _OLD = ("fermi", "kepler", "maxwell")
 """GPU architectures from before 2016."""
@@ -88,6 +93,26 @@ def _note(point: Point, settled: Settled, prefix: Path) -> None:
         if path[: len(prefix)] == prefix and (prefix or path[0] != "jobs")
     ]
     point._settled = frozenset(map(dotted, own)), settled.is_chosen
+
+
+def of_no_use(point: Point) -> frozenset[Path]:
+    """Return the paths of settings from the sheet that apply to other models than the point's."""
+    supplied = point.supplied & {"compute.attention", "compute.embedding", "compute.head", "compute.layout"}
+    if not supplied:
+        return frozenset()
+    try:
+        layers = load_workload(point.model)[0].layers
+    except InputError:
+        return frozenset()
+    has_words = any(layer.op == "embedding" for layer in layers)
+    applies = {
+        "compute.attention": any(map(is_fused, layers)),
+        "compute.embedding": has_words,
+        "compute.head": has_words,
+        "compute.layout": any(layer.op == "convolution" for layer in layers)
+        and PRECISIONS[point.precision].activation_bytes == _HALF,
+    }
+    return frozenset(tuple(key.split(".")) for key in supplied if not applies[key])
 
 
 def written(problem: Problem) -> Problem:
