@@ -131,8 +131,9 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
         try:
             settled, point = _with_what_it_needs(settled, replaced)
         except ValidationError as error:
-            found = [written(each) for each in explain(error, settled.root, Point)]
-            problems += [each for each in found if not _is_about(each.path, replaced)]
+            told = [each for each in explain(error, settled.root, Point) if not _is_about(each.path, replaced)]
+            found = [written(each) for each in told]
+            problems += found
             wrong = {str(each.path[0]) for each in found if each.path} - replaced
             if not wrong or wrong & _CROSSING:
                 return None, [*problems, *_model_problems(root, replaced | wrong)]
