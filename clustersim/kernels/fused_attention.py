@@ -90,7 +90,7 @@ def with_kernel(model: Model, kernel: AttentionKernel) -> Model:
     """
     if not any(is_fused(layer) for layer in model.layers):
         message = f"attention: {kernel} is the kernel of a fused attention, and {model.name} has none; drop it"
-        raise InputError(message, got=kernel, allowed="no attention")
+        raise InputError(message, got=kernel, allowed="no attention", key="compute.attention")
     flash = KERNELS[kernel]
     return replace(
         model,

@@ -78,7 +78,8 @@ class Entry:
 class Plan:
     """The best layouts, best first, and the number of discarded layouts by reason.
 
-    If the search was `stopped`, these are the best of the layouts simulated so far.
+    If the search was `stopped`, these are the best of the layouts simulated so far. `left_out` are settings of the
+    `software` that no layout of the plan has.
     """
 
     name: str
@@ -89,6 +90,8 @@ class Plan:
     discarded: Mapping[str, int]
     best: tuple[Entry, ...]
     stopped: bool = False
+    software: str = ""
+    left_out: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -98,6 +101,8 @@ class Plan:
             "scenario": self.name,
             "objective": self.objective,
             "gpu": self.gpu,
+            "software": self.software,
+            "left_out": list(self.left_out),
             "num_layouts": self.num_layouts,
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
@@ -192,6 +197,8 @@ class _Planning:
             discarded={why: num for why, num in self._discarded.items() if num},
             best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
             stopped=stopped,
+            software=self._request.software,
+            left_out=self._request.left_out,
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:

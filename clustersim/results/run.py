@@ -155,8 +155,10 @@ class Run:
     say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
     (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
-    `memory_lines` is the memory in use over time by stage. `features` are what its class of checked forecasts is found
-    by, and `band` is where measurements of such forecasts lie.
+    `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
+    library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
+    all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
+    measurements of such forecasts lie.
     """
 
     axes: Mapping[str, Any]
@@ -200,8 +202,16 @@ class Run:
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"
+    software: str = ""
+    transport: str = ""
+    cards: Mapping[str, float] = field(default_factory=dict)
     features: Features | None = None
     band: Band | None = None
+
+    @property
+    def has_ideal_network(self) -> bool:
+        """Whether messages take no time but that of their bytes on the links."""
+        return self.transport == "ideal" and self.num_gpus > 1
 
     @property
     def stashes_weights(self) -> bool:

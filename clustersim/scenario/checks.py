@@ -245,7 +245,8 @@ def _kernel_mistakes(
 ) -> Iterator[Mistake]:
     """Yield that the kernels which `compute` asks for are not known for this model."""
     compute = point.compute
-    if (compute.embedding, compute.head) == ("lookup", "as-others") and compute.library != HUGGINGFACE_2021:
+    asked = (compute.embedding, compute.head, compute.attention)
+    if asked == ("lookup", "as-others", None) and compute.library != HUGGINGFACE_2021:
         return
     try:
         for gpu in gpus:
@@ -278,7 +279,9 @@ def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Itera
     except InputError as error:
         keys = type(point.parallelism).model_fields
         yield from (
-            replace(each, key=f"parallelism.{each.key}") if each.key in keys else Place().located(each, "model")
+            replace(each, key=f"parallelism.{each.key}")
+            if each.key in keys
+            else Place().located(each, each.key or "model")
             for each in error.mistakes
         )
         return

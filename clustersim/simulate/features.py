@@ -11,7 +11,7 @@ from clustersim.model.layer import NO_HOST
 from clustersim.results.features import ANCHORED, Features, compute_origin, hosts_kind, layout_kind
 from clustersim.scenario import Point
 from clustersim.simulate.setup import Setup
-from clustersim.software import software_of
+from clustersim.software import load_host
 
 _WORK = {"convolution": "convolutions", "lstm": "recurrent"}
 """What a layer of an operation counts as; any other is a product of matrices."""
@@ -35,8 +35,8 @@ def features_of(setup: Setup, rank_names: tuple[str, ...]) -> Features:
 
 
 def program_of(point: Point) -> str:
-    """Return the family of programs that a point's training is written in."""
-    return software_of(point.compute.library).name
+    """Return the family of programs that a point's training is written in: the host sheet of its software."""
+    return load_host(point.compute.host).name
 
 
 def assumed_rates(setup: Setup, link_kinds: Iterable[str], is_estimated: bool) -> tuple[str, ...]:
@@ -55,9 +55,9 @@ def _assumed_rates(setup: Setup, link_kinds: Iterable[str], is_estimated: bool) 
         keys = (f"flop_per_s.{setup.point.precision}", "memory_bytes_per_s")
         yield from (f"{key} of {gpu.title}" for key in keys if key in assumed)
     if is_estimated and setup.reference.host != NO_HOST:
-        software = software_of(setup.point.compute.library)
-        if "kernel_s" in software.assumed():
-            yield f"kernel_s of {software.title}"
+        host = load_host(setup.point.compute.host)
+        if "kernel_s" in host.assumed():
+            yield f"kernel_s of {host.title}"
     for kind in link_kinds:
         if kind in LINKS and "bytes_per_s" in (link := load_link(kind)).assumed():
             yield f"bytes_per_s of {link.title}"

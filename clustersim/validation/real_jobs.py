@@ -126,10 +126,9 @@ class PhaseSimulator:
             raise PhaseError(f"there is no complete compute-only phase of {phase.model}, which gives the compute times")
         workers = phase.workers or list(range(len(self._run.facts.ranks)))
         servers = {"num": 1, "on": self._cluster.servers_on}
-        # the compute-only phase also copies its gradients into buckets and back
         strategy: dict[str, Any] = {
-            "overlap": {"kind": "all-reduce", "overlap": True, "buckets": "pytorch", "copies": "none"},
-            "no-overlap": {"kind": "all-reduce", "overlap": False, "buckets": "pytorch", "copies": "none"},
+            "overlap": {"kind": "all-reduce", "overlap": True, "buckets": "pytorch"},
+            "no-overlap": {"kind": "all-reduce", "overlap": False, "buckets": "pytorch"},
             "server": {"kind": "server", "overlap": False, "buckets": "whole", "servers": servers},
             "async": {"kind": "async", "overlap": False, "buckets": "whole", "servers": servers},
         }[phase.kind]
@@ -160,12 +159,15 @@ class PhaseSimulator:
     ) -> Run:
         """Return the simulated training of a phase."""
         updates = phase.updates.get("time_s", []) if isinstance(phase, AsynchronousPhase) else []
+        # the compute-only phase also copies its gradients into buckets and back
+        copied = {"bucket_copies": "none"} if phase.kind in ("overlap", "no-overlap") else {}
         scenario = {
             "name": phase.name,
             "model": phase.model,
             "num_gpus": num_gpus,
             "batch": {"per_gpu": phase.batch},
             "topology": self._topology() if num_gpus > 1 or len(workers) > 0 else self._single_rank(),
+            "software": {"name": "plain", **copied},
             "transport": transport or self._cluster.transport,
             "strategy": dict(strategy),
             "precision": phase.precision,

@@ -16,6 +16,7 @@ model: alexnet
 num_gpus: 4
 batch: {per_gpu: 8}
 topology: {kind: star, num_hosts: 8, link: 10 Gbit/s, hop: 1 us, host: {gpu: k80}}
+software: plain
 strategy: {kind: all-reduce, algorithm: ring}
 """
 

@@ -1,4 +1,4 @@
-"""Sheets of programs: each library has one, and each value a source."""
+"""Software sheets: each setting has a source and a value that a scenario could give."""
 
 from __future__ import annotations
 
@@ -6,50 +6,51 @@ from typing import get_args
 
 import pytest
 
-from clustersim.kernels.layer_times import LIBRARIES, Library
-from clustersim.software import SOFTWARE, load_software, operators_of, software_of
+from clustersim.hardware import TRANSPORTS
+from clustersim.kernels.layer_times import Library
+from clustersim.scenario.software_keys import FIELDS, STAYS, SoftwareKeys
+from clustersim.software import SOFTWARE, load_software
+from clustersim.strategies import STRATEGIES
 
-SHEETS = [load_software(name) for name in SOFTWARE]
+NAMED_IN_THE_DESIGN = (
+    *("pytorch-ddp", "pytorch-ddp-compiled", "pytorch-ddp-2018", "pytorch-ddp-2020", "pytorch-ddp-2022"),
+    *("pytorch-fsdp", "pytorch-fsdp-1", "torchtitan", "megatron-core", "megatron-lm-2021", "megatron-lm-2023"),
+    *("megatron-deepspeed", "deepspeed-zero", "nemo-2023", "nemo-2025", "maxtext", "t5x", "llm.c", "nanogpt"),
+    *("huggingface-trainer", "huggingface-trainer-2021", "huggingface-trainer-2023", "horovod-tensorflow-1"),
+    *("tf-cnn-benchmarks", "mxnet-kvstore", "caffe", "caffe-cudnn", "caffe-mpi", "theano-mpi", "paddle", "oneflow"),
+    "byteps",
+)
 
 
-@pytest.mark.parametrize("library", get_args(Library))
-def test_every_library_has_exactly_one_sheet(library: Library) -> None:
-    (sheet,) = [sheet for sheet in SHEETS if library in sheet.libraries]
-    assert software_of(library) == sheet
-
-
-def test_no_sheet_stands_for_a_library_that_does_not_exist_or_for_one_twice() -> None:
-    named = [library for sheet in SHEETS for library in sheet.libraries]
-    assert sorted(named) == sorted(LIBRARIES)
+def test_the_programs_that_people_use_have_a_sheet() -> None:
+    assert set(NAMED_IN_THE_DESIGN) <= set(SOFTWARE)
 
 
 @pytest.mark.parametrize("name", SOFTWARE)
-def test_a_sheet_is_called_what_its_file_is_called_and_every_value_has_a_source(name: str) -> None:
+def test_every_setting_has_a_source_and_is_one_that_a_scenario_has(name: str) -> None:
     sheet = load_software(name)
     assert (sheet.name, sheet.title) == (name, SOFTWARE[name])
-    said = {key for key in vars(sheet) if key not in ("name", "title", "library", "libraries", "sources")}
-    assert set(sheet.sources) == said
-    assert all(len(source) > 10 for source in sheet.sources.values())
-    assert all(reason.startswith("assumed: ") for reason in sheet.assumed().values())
+    assert set(sheet.values) <= set(FIELDS) | set(STAYS)
+    assert {"library", "host", "transport"} <= set(sheet.values)
+    assert all(len(sheet.sources[f"values.{key}"]) > 5 for key in sheet.values)
+    assert set(sheet.strategies) <= {*STRATEGIES, "any"}
+    assert sheet.values["transport"] in TRANSPORTS
 
 
-@pytest.mark.parametrize("sheet", SHEETS, ids=lambda sheet: sheet.name)
-def test_no_host_issues_a_kernel_faster_than_the_driver_or_slower_than_a_heavy_operator(sheet) -> None:
-    """A launch without a framework is 2 to 4 us; a hundred is what a hook of FSDP takes."""
-    for seconds in (sheet.kernel_s, sheet.backward_kernel_s, sheet.exchange_s, sheet.message_s):
-        assert 2e-6 < seconds < 100e-6
-    assert 0 <= sheet.view_s <= sheet.kernel_s
-    assert sheet.update_kernels >= 0
+@pytest.mark.parametrize("name", SOFTWARE)
+def test_every_setting_is_valid_where_a_scenario_would_write_it(name: str) -> None:
+    settings = {key: value for key, value in load_software(name).values.items() if key in FIELDS}
+    SoftwareKeys.model_validate({"name": name, **settings})
 
 
-def test_an_eager_program_issues_slower_than_a_compiled_one_and_megatrons_python_is_more() -> None:
-    compiled, eager, megatron = (load_software(name) for name in ("compiled", "pytorch-eager", "megatron"))
-    assert compiled.kernel_s < eager.kernel_s < megatron.kernel_s
-    assert [sheet.operators for sheet in (compiled, eager, megatron)] == ["passes", "eager", "eager"]
+@pytest.mark.parametrize("library", get_args(Library))
+def test_every_library_is_that_of_a_program_or_a_setting_of_a_case(library: str) -> None:
+    from clustersim.data import data_folder
+
+    named = {load_software(name).values["library"] for name in SOFTWARE}
+    texts = (path.read_text(encoding="utf-8") for path in data_folder("validate").glob("*/*.*"))
+    assert library in named or any(f"library: {library}" in text for text in texts)
 
 
-def test_operators_are_those_of_the_table() -> None:
-    forward, backward = operators_of("fully-connected", "fp32")
-    assert (forward.kernels, backward.kernels) == (1, 3)
-    with pytest.raises(KeyError):
-        operators_of("no such layer", "fp32")
+def test_only_the_program_that_is_none_has_an_ideal_network() -> None:
+    assert [name for name in SOFTWARE if load_software(name).values["transport"] == "ideal"] == ["plain"]
