@@ -28,11 +28,8 @@ MIN_SOURCES = 10
 CLASSES: tuple[tuple[str, ...], ...] = (
     ("architecture", "precision", "program", "strategy", "layout", "origin", "hosts"),
     ("architecture", "program", "layout", "origin"),
-    ("architecture", "layout", "origin"),
-    ("architecture", "origin"),
-    ("generation", "layout", "origin"),
-    ("generation", "origin"),
-    ("generation",),
+    ("architecture", "program", "origin"),
+    ("program", "origin"),
     (),
 )
 """Features that forecasts of a class share, from the narrowest class to all forecasts."""
@@ -244,11 +241,10 @@ def class_name(names: Sequence[str], features: Features) -> str:
     """Return the name of a class: the values that its forecasts share.
 
     >>> features = Features("ampere", "tf32", "compiled", "all-reduce", "copies", "published", "one", "products")
-    >>> class_name((), features), class_name(("generation", "origin"), features)
-    ('all', 'recent GPUs, published')
+    >>> class_name((), features), class_name(("program", "origin"), features)
+    ('all', 'compiled, published')
     """
-    words = [getattr(features, name) + (" GPUs" if name == "generation" else "") for name in names]
-    return ", ".join(words) or "all"
+    return ", ".join(getattr(features, name) for name in names) or "all"
 
 
 def _num_sources(forecasts: Sequence[Checked]) -> int:

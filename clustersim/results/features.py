@@ -9,9 +9,6 @@ from typing import Any
 FEW_HOSTS = 8
 """Largest number of hosts that counts as few."""
 
-RECENT = ("ampere", "ada", "hopper", "blackwell")
-"""Architectures of GPUs since 2020; with older ones they are two generations."""
-
 ANCHORED = "anchored"
 
 ORIGINS = ("measured", "published", "estimated", ANCHORED)
@@ -37,11 +34,6 @@ class Features:
     origin: str
     hosts: str
     work: str
-
-    @property
-    def generation(self) -> str:
-        """Whether the GPUs are `recent` or `older`; those of an `other` architecture are a generation of their own."""
-        return "recent" if self.architecture in RECENT else "other" if self.architecture == "other" else "older"
 
 
 FEATURES = frozenset(each.name for each in fields(Features))

@@ -96,9 +96,8 @@ def coverage(outcomes: Sequence[BandCheck], level: float) -> Coverage:
 
 def by_feature(outcomes: Sequence[BandCheck], level: float) -> dict[str, Coverage]:
     """Return the coverage of the forecasts with each value of a feature that MIN_SOURCES sources have or more."""
-    names = [*(each.name for each in fields(Features)), "generation"]
     found = {}
-    for name in names:
+    for name in (each.name for each in fields(Features)):
         for value in sorted({getattr(each.forecast.features, name) for each in outcomes}):
             same = [each for each in outcomes if getattr(each.forecast.features, name) == value]
             if len(_sources_of(same)) >= MIN_SOURCES:

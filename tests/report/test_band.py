@@ -17,7 +17,7 @@ from clustersim.results import Sweep
 from clustersim.results.band import Band
 from tests.report.synthetic import make_comparison, make_sweep
 
-CHECKED = Band(0.9, (80.0, 120.0), (95.0, 104.0), "recent GPUs", 11)
+CHECKED = Band(0.9, (80.0, 120.0), (95.0, 104.0), "megatron, estimated", 11)
 UNLIKE = replace(CHECKED, class_name="all", sources=17, unchecked=("architecture ada", "layout stages"))
 GUESSED = replace(CHECKED, assumed=("bytes_per_s of a link",))
 
@@ -38,7 +38,7 @@ def test_the_sentence_and_a_tile_have_the_band() -> None:
     assert "between 80 and 120 samples/s with a probability of 90 %, and between 95 and 104" in plain(
         band_sentence(sweep.runs[0])
     )
-    assert plain(tile.note) == "checked forecasts of the class recent GPUs, 11 sources"
+    assert plain(tile.note) == "checked forecasts of the class megatron, estimated, 11 sources"
 
 
 def test_what_was_never_checked_is_called_so_everywhere() -> None:
@@ -86,7 +86,11 @@ def test_the_csv_has_the_ends_of_the_band() -> None:
     row = csv_rows(with_bands(make_sweep((8,)), GUESSED))[0]
     assert (row["band_samples_per_s_low"], row["band_samples_per_s_high"]) == (80.0, 120.0)
     assert (row["band_half_low"], row["band_half_high"]) == (95.0, 104.0)
-    assert (row["band_class"], row["band_sources"], row["band_assumed"]) == ("recent GPUs", 11, "bytes_per_s of a link")
+    assert (row["band_class"], row["band_sources"], row["band_assumed"]) == (
+        "megatron, estimated",
+        11,
+        "bytes_per_s of a link",
+    )
 
 
 def test_the_curve_has_the_band_in_the_unit_of_its_axis() -> None:

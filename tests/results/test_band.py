@@ -158,14 +158,6 @@ def test_the_bands_of_levels_lie_in_one_another() -> None:
     assert most.low < half.low < half.high < most.high
 
 
-@pytest.mark.parametrize(
-    ("architecture", "generation"),
-    [("hopper", "recent"), ("ampere", "recent"), ("volta", "older"), ("kepler", "older"), ("other", "other")],
-)
-def test_gpus_are_of_a_generation(architecture: str, generation: str) -> None:
-    assert replace(PLAIN, architecture=architecture).generation == generation
-
-
 def test_layouts_origins_and_hosts_have_kinds() -> None:
     grid = {"kind": "grid", "tensor": 1, "context": 1, "expert": 1, "data": 8, "pipeline": 1}
     assert layout_kind({**grid, "expert": 4}) == "split"

@@ -17,7 +17,7 @@ from clustersim.results.checked import shipped_forecasts
 from clustersim.scenario import Point
 from clustersim.simulate.features import assumed_rates, program_of, work_kind
 from clustersim.simulate.setup import Setup
-from clustersim.software import software_of
+from clustersim.software import load_host
 
 PLAIN: dict[str, Any] = {
     "name": "plain",
@@ -39,7 +39,7 @@ def setup_of(**keys: Any) -> Setup:
 def test_a_run_has_its_features() -> None:
     found = simulate({**PLAIN}).features
     assert found is not None
-    assert (found.architecture, found.generation, found.precision) == ("ampere", "recent", "tf32")
+    assert (found.architecture, found.precision) == ("ampere", "tf32")
     assert (found.strategy, found.layout, found.origin) == ("all-reduce", "copies", "estimated")
     assert (found.hosts, found.work) == ("few", "convolutions")
     host = {"gpu": "v100", "num_gpus": 2}
@@ -69,7 +69,7 @@ def test_an_anchor_is_the_origin_of_a_forecast(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_program_is_the_family_of_its_sheet() -> None:
-    assert program_of(setup_of(compute={"library": "megatron-2023"}).point) == "megatron"
+    assert program_of(setup_of(software="megatron-lm-2023").point) == "megatron"
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_rates_that_are_guesses_are_those_in_use() -> None:
 
 
 def test_a_guess_of_what_the_host_needs_for_a_kernel_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = setup_of(compute={"library": "eager"})
-    sheet = software_of("eager")
+    setup = setup_of(software="pytorch-ddp")
+    sheet = load_host("pytorch-eager")
     assert assumed_rates(setup, [], is_estimated=True) == ()
     guessed = replace(sheet, sources={**sheet.sources, "kernel_s": "assumed: as elsewhere"})
-    monkeypatch.setattr(sys.modules[assumed_rates.__module__], "software_of", lambda library: guessed)
+    monkeypatch.setattr(sys.modules[assumed_rates.__module__], "load_host", lambda name: guessed)
     assert assumed_rates(setup, [], is_estimated=True) == (f"kernel_s of {sheet.title}",)
     assert assumed_rates(setup, [], is_estimated=False) == ()
 
