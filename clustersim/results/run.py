@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clustersim.results.anchor import Anchor
 from clustersim.results.failures import FailureTimes
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
@@ -153,7 +154,7 @@ class Run:
     say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
     (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
-    `memory_lines` is the memory in use over time by stage.
+    `memory_lines` is the memory in use over time by stage. `anchor` is set if measured runs scale the forecast.
     """
 
     axes: Mapping[str, Any]
@@ -197,6 +198,7 @@ class Run:
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"
+    anchor: Anchor | None = None
 
     @property
     def stashes_weights(self) -> bool:
@@ -232,6 +234,8 @@ class Run:
             values["interval"] = Interval.from_dict(values["interval"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
+        if values.get("anchor") is not None:
+            values["anchor"] = Anchor.from_dict(values["anchor"])
         values["published"] = tuple(PublishedFigure(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))
