@@ -49,6 +49,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     if run.memory_bytes > 0:
         found.append(Tile("Memory", size(run.memory_bytes), "on the GPU that holds most"))
     found.append(_cost(run))
+    found.append(_anchor(run))
     found.append(_error(sweep, run))
     return tuple(tile for tile in found if tile)
 
@@ -63,6 +64,14 @@ def _error(sweep: Sweep, run: Run) -> Tile:
     if similar is None:
         return Tile("Model error", "–", "unknown: no similar validated case")
     return Tile("Model error", f"± {percent(similar.median)}", error_source(similar))
+
+
+def _anchor(run: Run) -> Tile | None:
+    """Return the factor on kernels by measured runs, and the forecast without it."""
+    if run.anchor is None:
+        return None
+    without = f"{count(run.anchor.samples_per_s_without)} samples/s without measured runs"
+    return Tile("Anchor", f"kernels {times(run.anchor.factor)}", without)
 
 
 def _cost(run: Run) -> Tile | None:

@@ -22,7 +22,7 @@ LEAST, MOST = 0.2, 5.0
 """Factors outside are no error of kernels: the figure, or the scenario, is another training's."""
 
 _TOLERANCE = 1e-12
-_MOST_STEPS = 100
+_GRADIENT = 1e-6
 _STEP = 1e-4
 """Change of the factor, and of the fixed time as a share of the iteration, that gives a derivative."""
 
@@ -57,11 +57,9 @@ def fit(ratios: Ratios, iterations_s: np.ndarray) -> Found:
     jacobian, _ = _derivatives(ratios, start, scale_s)
     sine = float(np.sqrt(max(0.0, 1.0 - _cosine(jacobian) ** 2)))
     if sine < _ALIKE:
-        return Found(_least_squares(ratios, scale_s, fixed=False), TOO_ALIKE)
-    both = _least_squares(ratios, scale_s, fixed=True)
-    if both.fixed_s < 0:
-        return Found(_least_squares(ratios, scale_s, fixed=False), NEGATIVE)
-    return Found(both)
+        return Found(_least_squares(ratios, scale_s, fixed=False)[0], TOO_ALIKE)
+    both, wants_less = _least_squares(ratios, scale_s, fixed=True)
+    return Found(both, NEGATIVE if wants_less else "")
 
 
 def root(ratio: Callable[[float], float]) -> float:
@@ -113,28 +111,34 @@ def _cosine(jacobian: np.ndarray) -> float:
     return float(jacobian[:, 0] @ jacobian[:, 1] / norms.prod())
 
 
-def _least_squares(ratios: Ratios, scale_s: float, fixed: bool) -> Anchoring:
-    """Return the factor, and the fixed time if `fixed`, with the least squares of ratio - 1, by Gauss-Newton steps.
+def _least_squares(ratios: Ratios, scale_s: float, fixed: bool) -> tuple[Anchoring, bool]:
+    """Return the factor, and the fixed time if `fixed`, with the least squares of ratio - 1.
 
-    A negative fixed time is returned as it is; the ratios it would have are extrapolated from 0.
+    The fixed time is not below 0; the second value says whether the squares would be less below.
     """
-    x = np.array([1.0, 0.0])
-    for _ in range(_MOST_STEPS):
-        inside = np.maximum(x, [_STEP, 0.0])
-        jacobian, here = _derivatives(ratios, inside, scale_s)
-        residuals = here + jacobian @ (x - inside) - 1.0
-        free = jacobian if fixed else jacobian[:, :1]
-        step = -np.linalg.lstsq(free, residuals, rcond=None)[0]
-        step = np.clip(step, -0.5 * max(1.0, x[0]), 2.0 * max(1.0, x[0]))
-        x[: len(step)] += step
-        x[0] = max(x[0], _STEP)
-        if float(np.abs(step).max()) <= _TOLERANCE * 100 or x[0] > 10 * MOST:
-            break
-    factor = float(x[0])
-    if not LEAST <= factor <= MOST:
+    from scipy.optimize import least_squares
+
+    num = 2 if fixed else 1
+
+    def at(x: np.ndarray) -> np.ndarray:
+        return np.array([x[0], x[1] if fixed else 0.0])
+
+    found = least_squares(
+        lambda x: _at(ratios, at(x), scale_s) - 1.0,
+        np.array([1.0, 0.0])[:num],
+        jac=lambda x: _derivatives(ratios, at(x), scale_s)[0][:, :num],
+        bounds=(np.array([LEAST, 0.0])[:num], np.array([MOST, np.inf])[:num]),
+        method="dogbox",
+        ftol=_TOLERANCE,
+        xtol=_TOLERANCE,
+        gtol=_TOLERANCE,
+    )
+    factor, share = at(found.x).tolist()
+    if found.active_mask[0]:
+        far = f"{LEAST:g} times as long as estimated, or less" if factor < 1 else f"{MOST:g} times as long, or more"
         message = (
-            f"the measured runs ask for kernels that take {factor:.3g} times as long as estimated: check the figures, and "
-            "that the runs are the scenario's (`set` states what differed)"
+            f"the measured runs ask for kernels that take {far}: check the figures, and that the runs are the "
+            "scenario's (`set` states what differed)"
         )
         raise InputError(message, got=f"{factor:.3g}", allowed=f"a factor of {LEAST:g} to {MOST:g}")
-    return Anchoring(factor, float(x[1]) * scale_s)
+    return Anchoring(factor, share * scale_s), bool(fixed and found.active_mask[1] and found.grad[1] > _GRADIENT)
