@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clustersim.validation import Verdict
+    from clustersim.validation.anchored import AnchoredVerdict
     from clustersim.validation.real import RealVerdict
 
 
@@ -23,6 +26,14 @@ def validate(
         Path | None,
         typer.Option(metavar="FILE", help="Compare with a run on your own nodes: the file of the worker."),
     ] = None,
+    anchored: Annotated[
+        bool,
+        typer.Option(
+            "--anchored",
+            help="Anchor each case on its smallest measured configuration, and score the others; with --markdown, as a "
+            "section of the page.",
+        ),
+    ] = False,
     max_error: Annotated[
         str | None,
         typer.Option(metavar="P", help="Exit with status 4 if the median error of predicted figures is above '10%'."),
@@ -55,19 +66,43 @@ def validate(
         return _write_worker(write_worker)
     most = None if max_error is None else parse_share(max_error)
     if real is not None:
-        if cases or markdown or budget:
-            raise typer.BadParameter("--real excludes cases, --markdown and --budget")
+        if cases or markdown or budget or anchored:
+            raise typer.BadParameter("--real excludes cases, --anchored, --markdown and --budget")
         return _compare_real(real, most, json, report, quiet)
+    found = _anchor(cases or (), workers, quiet) if anchored else None
+    if found is not None and not (report or markdown or budget):
+        return _print_anchored(found, most, json)
     from clustersim.cli.progress import progress
     from clustersim.validation import validate as compare
 
     with progress(quiet) as on_progress:
         verdict = compare(cases or (), on_progress, workers)
-    written = _write(verdict, report, markdown, budget)
+    written = _write(verdict, report, markdown, budget, found)
     _print(verdict, json)
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}", err=json)
     return _status(verdict, most)
+
+
+def _anchor(cases: Sequence[str], workers: int, quiet: bool) -> AnchoredVerdict:
+    from clustersim.cli.progress import progress
+    from clustersim.validation.anchored import validate_anchored
+
+    with progress(quiet) as on_progress:
+        return validate_anchored(cases, on_progress, workers)
+
+
+def _print_anchored(found: AnchoredVerdict, most: float | None, json: bool) -> int:
+    """Print the scores of anchored forecasts; return 4 if the error is above the tolerance, else 0."""
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(found.to_dict(), indent=2))
+    else:
+        from clustersim.validation.anchored_text import anchored_text
+
+        typer.echo(anchored_text(found))
+    return _within(found.summary().median_abs_error, most)
 
 
 def _compare_real(path: Path, most: float | None, json: bool, report: Path | None, quiet: bool) -> int:
@@ -132,7 +167,13 @@ def _print(verdict: Verdict, json: bool) -> None:
         typer.echo(verdict_text(verdict))
 
 
-def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None) -> dict[str, Path]:
+def _write(
+    verdict: Verdict,
+    report: Path | None,
+    markdown: Path | None,
+    budget: Path | None,
+    anchored: AnchoredVerdict | None,
+) -> dict[str, Path]:
     """Write the requested files; return the path of each."""
     from clustersim.results.files import to_json, write_atomically
     from clustersim.validation.markdown import budget_points, validation_page
@@ -143,7 +184,7 @@ def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget:
 
         written["report"] = write_validation(verdict, report)
     if markdown is not None:
-        written["markdown"] = write_atomically(markdown, validation_page(verdict))
+        written["markdown"] = write_atomically(markdown, validation_page(verdict, anchored))
     if budget is not None:
         from clustersim.results.budget import budget_document
 
@@ -154,12 +195,18 @@ def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget:
 
 def _status(verdict: Verdict, most: float | None) -> int:
     """Return 1 if cases were skipped, 4 if the error is above the tolerance, else 0."""
-    from clustersim.errors import SimulationError, ToleranceError
+    from clustersim.errors import SimulationError
 
     if verdict.skipped:
         typer.echo(f"{len(verdict.skipped)} skipped; see the list of skipped cases", err=True)
         return SimulationError.exit_status
-    found = verdict.summary().median_abs_error
+    return _within(verdict.summary().median_abs_error, most)
+
+
+def _within(found: float | None, most: float | None) -> int:
+    """Return 4 if a median error is above the tolerance, else 0."""
+    from clustersim.errors import ToleranceError
+
     if most is not None and (found is None or found > most):
         shown = "unknown: no figure is scored" if found is None else f"{found:.1%}"
         typer.echo(f"the median error of predicted figures is {shown}; the tolerance is {most:.1%}", err=True)
