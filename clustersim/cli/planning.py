@@ -123,6 +123,10 @@ def _print(found: Plan) -> None:
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
         typer.echo(f"  {num:,}: {why}")
+    if found.anchor is not None:
+        typer.echo(found.anchor.sentence())
+        for warning in found.anchor.warnings:
+            typer.echo(f"warning: {warning}", err=True)
 
 
 def _table(found: Plan) -> Table:

@@ -24,7 +24,7 @@ from clustersim.planner.search import Candidate, Search, SimulatedLayout, best_b
 from clustersim.planner.space import Choice
 from clustersim.planner.tune import tune
 from clustersim.scenario import Scenario
-from clustersim.simulate import Workloads
+from clustersim.simulate import AnchorFit, Workloads
 from clustersim.sweep.pool import ProcessPool
 
 PLAN_SCHEMA = "clustersim.plan/1"
@@ -89,6 +89,7 @@ class Plan:
     discarded: Mapping[str, int]
     best: tuple[Entry, ...]
     stopped: bool = False
+    anchor: AnchorFit | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -102,6 +103,7 @@ class Plan:
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
             "stopped": self.stopped,
+            "anchor": None if self.anchor is None else self.anchor.anchoring._asdict(),
             "best": [entry.to_dict() for entry in self.best],
         }
 
@@ -192,6 +194,7 @@ class _Planning:
             discarded={why: num for why, num in self._discarded.items() if num},
             best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
             stopped=stopped,
+            anchor=self._request.anchor,
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:

@@ -15,7 +15,9 @@ from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
 from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
+from clustersim.scenario.loader import gives_measured
 from clustersim.scenario.plan_checks import plan_mistakes
+from clustersim.simulate import AnchorFit, fit_scenario
 
 _BATCH_OF_EACH = 720_720
 """Samples per GPU that are divisible by nearly all numbers of replicas and micro-batches."""
@@ -27,7 +29,8 @@ class PlanRequest:
 
     `scenario` is the source of the point, with a batch that suits all sizes. `fixed` are the given keys of
     `parallelism`, `most_tensor` is the maximum number of GPUs that split a layer, and `divisible` are the model's other
-    divisible dimensions. `also` are keys that are compared on request.
+    divisible dimensions. `also` are keys that are compared on request. `anchor` is what measured runs of the scenario
+    say of its kernels.
     """
 
     scenario: Scenario
@@ -37,6 +40,7 @@ class PlanRequest:
     most_tensor: int
     divisible: Divisible
     also: tuple[str, ...] = ()
+    anchor: AnchorFit | None = None
 
     @property
     def num_gpus(self) -> tuple[int, ...]:
@@ -68,19 +72,21 @@ def plan_request(
         for number in numbers:
             check_number(name, number, least=1, is_whole=True)
     most = max(num_gpus)
+    anchor = _anchor(scenario, overrides)
+    overrides = [*overrides, "memory_check=false", *(["measured=[]"] if anchor else [])]
     try:
-        sized = load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
+        sized = load_scenario(scenario, [*overrides, *_sized(most)])
     except InputError as error:
         raise InputError([_request_mistake(mistake) for mistake in error.mistakes]) from None
     point = _only_point(sized)
     mistakes = list(_mistakes(point))
     if mistakes:
         raise sized.located(InputError(mistakes))
-    loaded = load_scenario(scenario, [*overrides, "memory_check=false", "num_gpus=1", "parallelism={}"])
+    loaded = load_scenario(scenario, [*overrides, "num_gpus=1", "parallelism={}"])
     batch, layout = _only_point(loaded).batch, point.parallelism
     return PlanRequest(
         scenario=sized,
-        point=point.model_copy(update={"memory_check": True}),
+        point=point.model_copy(update={"memory_check": True}).anchored(anchor and anchor.anchoring),
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },
@@ -88,7 +94,15 @@ def plan_request(
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
         also=tuple(also),
+        anchor=anchor,
     )
+
+
+def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str]) -> AnchorFit | None:
+    """Return what the measured runs of a scenario say; None if it has none."""
+    if not gives_measured(scenario, overrides):
+        return None
+    return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
 
 
 def _request_mistake(mistake: Mistake) -> Mistake:

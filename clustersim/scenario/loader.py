@@ -76,6 +76,14 @@ def load_scenario(
     return Scenario(_name(source), root, points, anchors)
 
 
+def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
+    """Say whether a scenario has measured runs, be it valid or not."""
+    root, _ = _read(source.raw if isinstance(source, Scenario) else source)
+    root, _ = apply_overrides(root, overrides, _open_topology)
+    node = root.child("measured")
+    return node is not None and bool(node.value)
+
+
 def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
     """Return the name of a scenario that does not give one."""
     if isinstance(source, Scenario):
