@@ -124,7 +124,7 @@ def _print(found: Plan) -> None:
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
         typer.echo(f"  {num:,}: {why}")
     if found.anchor is not None:
-        typer.echo(found.anchor.sentence())
+        typer.echo("\n".join(found.anchor.sentences()))
         for warning in found.anchor.warnings:
             typer.echo(f"warning: {warning}", err=True)
 

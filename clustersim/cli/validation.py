@@ -102,7 +102,7 @@ def _print_anchored(found: AnchoredVerdict, most: float | None, json: bool) -> i
         from clustersim.validation.anchored_text import anchored_text
 
         typer.echo(anchored_text(found))
-    return _within(found.summary().median_abs_error, most)
+    return _within(found.summary(several_sizes=True).median_abs_error, most)
 
 
 def _compare_real(path: Path, most: float | None, json: bool, report: Path | None, quiet: bool) -> int:

@@ -11,6 +11,7 @@ from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
 from clustersim.kernels.kernel_model import rates_of
+from clustersim.model.layer import Anchoring
 from clustersim.planner.bound import min_compute_s, min_iteration_s
 from clustersim.planner.journal import Journal
 from clustersim.planner.layout_costs import LayoutCosts
@@ -103,7 +104,7 @@ class Plan:
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
             "stopped": self.stopped,
-            "anchor": None if self.anchor is None else self.anchor.anchoring._asdict(),
+            "anchor": self.anchor and (self.anchor.anchoring or Anchoring())._asdict(),
             "best": [entry.to_dict() for entry in self.best],
         }
 

@@ -84,9 +84,10 @@ def plan_request(
         raise sized.located(InputError(mistakes))
     loaded = load_scenario(scenario, [*overrides, "num_gpus=1", "parallelism={}"])
     batch, layout = _only_point(loaded).batch, point.parallelism
+    checked = point.model_copy(update={"memory_check": True})
     return PlanRequest(
         scenario=sized,
-        point=point.model_copy(update={"memory_check": True}).anchored(anchor and anchor.anchoring),
+        point=anchor.applied(checked) if anchor else checked,
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },

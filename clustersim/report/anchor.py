@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clustersim.report.page import card, grid
 from clustersim.report.words import count, duration, gpus, percent, plural, times
-from clustersim.results import Anchor, MeasuredPoint, Run, Sweep
+from clustersim.results import Anchor, MeasuredNetwork, MeasuredPoint, Run, Sweep
 
 _HEADINGS = ["run", "measured", "with the anchor", "without it", "from the others"]
 
@@ -23,9 +23,20 @@ def without_anchor(run: Run) -> dict[str, str]:
 
 def anchor_sentence(found: Anchor) -> str:
     """Say what the measured runs change."""
+    if found.network is not None and not found.points:
+        return f"The network is fitted to measured collectives: {_network_text(found.network)}."
+    network = "" if found.network is None else f"; network by measured collectives: {_network_text(found.network)}"
     fixed = f" and iterations {duration(found.fixed_s)} more" if found.fixed_s else ""
     runs = plural(len(found.points), "measured run")
-    return f"Anchored on {runs}: kernels take {times(found.factor)} their time from other sources{fixed}."
+    return f"Anchored on {runs}: kernels take {times(found.factor)} their time from other sources{fixed}{network}."
+
+
+def _network_text(network: MeasuredNetwork) -> str:
+    """Return the constants of a transport as they were and as fitted, and the errors of both."""
+    constants = ", ".join(f"{key} {after:.3g} (was {before:.3g})" for key, (before, after) in network.constants.items())
+    errors = [percent(each) for each in (network.median_abs_error, network.median_abs_error_without)]
+    figures = plural(network.num_figures, "time")
+    return f"{network.transport} with {constants or 'its own constants'}, {errors[0]} off {figures} (was {errors[1]})"
 
 
 def anchor_lines(sweep: Sweep) -> list[str]:
@@ -46,6 +57,8 @@ def anchor_card(sweep: Sweep) -> str:
     found = anchor_of(sweep)
     if found is None:
         return ""
+    if not found.points:
+        return card(anchor_sentence(found), "", "")
     under = "“From the others” is the error of the forecast of a run if only the other measured runs were known."
     body = [_row(each) for each in found.points]
     sources = [f"{gpus(each.num_gpus)}: {each.source}" for each in found.points if each.source]

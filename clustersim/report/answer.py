@@ -68,7 +68,7 @@ def _error(sweep: Sweep, run: Run) -> Tile:
 
 def _anchor(run: Run) -> Tile | None:
     """Return the factor on kernels by measured runs, and the forecast without it."""
-    if run.anchor is None:
+    if run.anchor is None or not run.anchor.points:
         return None
     without = f"{count(run.anchor.samples_per_s_without)} samples/s without measured runs"
     return Tile("Anchor", f"kernels {times(run.anchor.factor)}", without)

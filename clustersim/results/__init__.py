@@ -3,7 +3,7 @@
 No clock, no hardware and no drawing: a result can be saved, read and drawn again without simulating.
 """
 
-from clustersim.results.anchor import Anchor, MeasuredPoint
+from clustersim.results.anchor import Anchor, MeasuredNetwork, MeasuredPoint
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.metrics import (
@@ -43,6 +43,7 @@ __all__ = [
     "JobRun",
     "LinkClass",
     "LinkLoad",
+    "MeasuredNetwork",
     "MeasuredPoint",
     "MemoryLine",
     "PublishedFigure",

@@ -22,6 +22,7 @@ from clustersim.topology import place
 from clustersim.units import parse
 
 _OPTION = "--measured"
+_OF_NETWORK = ("topology", "transport")
 _WITHOUT = ("measured", "published", "baseline", "epochs")
 
 Opened = Callable[[TreeNode], TreeNode]
@@ -104,10 +105,11 @@ def _option_node(text: str) -> TreeNode:
 def _anchor(root: TreeNode, node: TreeNode, measured: Measured, validate: Validate, opened: Opened) -> Anchor:
     tree = _with_keys(root, node, opened)
     setting = next(settings(tree, validate))
-    if setting.axes:
-        keys = ", ".join(setting.axes)
-        message = f"the scenario has several values of {keys}; say in `set` which one this run had"
-        raise InputError(message, got="a sweep", allowed=f"set: {{{next(iter(setting.axes))}: ...}}")
+    is_log = measured.collectives is not None
+    axes = [key for key in setting.axes if not is_log or key.partition(".")[0] in _OF_NETWORK]
+    if axes:
+        message = f"the scenario has several values of {', '.join(axes)}; say in `set` which one this run had"
+        raise InputError(message, got="a sweep", allowed=f"set: {{{axes[0]}: ...}}")
     found = [problem.mistake for problem in setting.problems]
     if setting.point is not None:
         found = list(check_point(setting.point))
@@ -122,7 +124,8 @@ def _anchor(root: TreeNode, node: TreeNode, measured: Measured, validate: Valida
 def _with_keys(root: TreeNode, node: TreeNode, opened: Opened) -> TreeNode:
     """Return the scenario's tree with the keys of a measured run."""
     tree = root.with_value({key: child for key, child in root.children.items() if key not in _WITHOUT})
-    tree = tree.with_value({**tree.children, "num_gpus": node.children["num_gpus"]})
+    if (num_gpus := node.child("num_gpus")) is not None and node.child("collectives") is None:
+        tree = tree.with_value({**tree.children, "num_gpus": num_gpus})
     changes = node.child("set")
     for key, value in changes.children.items() if changes is not None else ():
         path = tuple(key.split("."))

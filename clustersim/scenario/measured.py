@@ -34,7 +34,8 @@ def _repeated(point: PointKeys) -> Iterator[Mistake]:
     """Yield that two entries describe the same run."""
     for number, each in enumerate(point.measured):
         for first, other in enumerate(point.measured[:number]):
-            if (other.num_gpus, other.set) != (each.num_gpus, each.set):
+            is_log = each.collectives is not None or other.collectives is not None
+            if is_log or (other.num_gpus, other.set) != (each.num_gpus, each.set):
                 continue
             message = (
                 f"measured.{first} is the same run: {each.num_gpus} GPUs with the same keys in `set`; keep one figure, "

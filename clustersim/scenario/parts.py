@@ -51,9 +51,16 @@ class Baseline(Spec):
 class Measured(Spec):
     """A run that was measured, of the scenario itself but for what `set` says: an anchor of its forecasts."""
 
-    num_gpus: Count = Field(description="GPUs it was measured on")
+    num_gpus: Count | None = Field(
+        default=None, description="GPUs it was measured on; with `collectives`, for logs that do not give it"
+    )
     samples_per_s: Positive | None = Field(default=None, description="samples trained per second")
     iteration_s: Positive | None = Field(default=None, description="seconds of an iteration")
+    collectives: str | None = Field(
+        default=None,
+        description="in place of a figure: the log of a benchmark of collectives on the cluster (nccl-tests and others "
+        "that `clustersim calibrate` reads), to which the constants of `transport` are fitted",
+    )
     set: dict[str, Any] = Field(
         default={},
         description="keys of the scenario that were different in this run, nested or with dots, such as "
@@ -72,7 +79,9 @@ class Measured(Spec):
 
     @model_validator(mode="after")
     def _one_figure(self) -> Self:
-        _exactly_one(self, ("samples_per_s", "iteration_s"))
+        _exactly_one(self, ("samples_per_s", "iteration_s", "collectives"))
+        if self.num_gpus is None and self.collectives is None:
+            raise InputError("the number of GPUs of a measured run is missing", key="num_gpus", got="nothing")
         return self
 
     @property

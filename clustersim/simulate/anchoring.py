@@ -10,7 +10,7 @@ time is compute at the beginning of an iteration, in which the host issues nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from clustersim.scenario import Point, Scenario
 from clustersim.scenario.anchors import gpus_of
 from clustersim.simulate.anchor_fit import Found, fit
 from clustersim.simulate.forecast import Forecast, forecast
+from clustersim.simulate.measured_network import NetworkFit, fit_network
 from clustersim.simulate.setup import Workloads
 from clustersim.units import format_duration
 
@@ -42,19 +43,32 @@ Options = Mapping[str, Any]
 class AnchorFit:
     """A factor and a fixed time, the measured runs that they are from, and what has to be said of them."""
 
-    anchoring: Anchoring
+    anchoring: Anchoring | None
     runs: tuple[MeasuredRun, ...]
     points: tuple[MeasuredPoint, ...]
     warnings: tuple[str, ...]
+    network: NetworkFit | None = None
 
-    def sentence(self) -> str:
-        """Return the assumption of every forecast that is anchored."""
-        factor, fixed_s = self.anchoring
-        figures = "; ".join(_figure_text(each) for each in self.points)
-        fixed = f", and every iteration has {format_duration(fixed_s)} more" if fixed_s else ""
-        return (
-            f"Kernels take {factor:.4g} times their time from other sources{fixed}, as measured runs say: {figures}."
-        )
+    def applied(self, point: Point) -> Point:
+        """Return a point with the factor, the fixed time and the transport that were found."""
+        return (point if self.network is None else self.network.applied(point)).anchored(self.anchoring)
+
+    def sentences(self) -> Iterator[str]:
+        """Yield the assumptions of every forecast that is anchored."""
+        if self.anchoring is not None:
+            factor, fixed_s = self.anchoring
+            figures = "; ".join(_figure_text(each) for each in self.points)
+            fixed = f", and every iteration has {format_duration(fixed_s)} more" if fixed_s else ""
+            yield (
+                f"Kernels take {factor:.4g} times their time from other sources{fixed}, as measured runs say: {figures}."
+            )
+        if self.network is not None:
+            fit = self.network.fit
+            yield (
+                f"The constants of transport {self.network.transport} are fitted to {len(fit.residuals)} measured times "
+                f"of collectives ({', '.join(fit.sources)}), with a median error of {fit.median_abs_error:.1%} "
+                f"({fit.median_abs_error_before:.1%} with its own constants)."
+            )
 
 
 def _figure_text(each: MeasuredPoint) -> str:
@@ -89,16 +103,21 @@ def fit_anchors(
 
     With `leave_out`, each run is also forecast from the others.
     """
-    known = _Forecasts(runs, options, on_progress)
-    every = list(range(len(runs)))
+    network = fit_network(runs, on_progress)
+    figures = [run for run in runs if run.measured.collectives is None]
+    if not figures:
+        return AnchorFit(None, (), (), (), network)
+    known = _Forecasts(figures, network, options, on_progress)
+    every = list(range(len(figures)))
     try:
         found = known.fit(every)
     except InputError as error:
-        key = "measured.0" if len(runs) == 1 else "measured"
+        key = f"measured.{runs.index(figures[0])}" if len(figures) == 1 else "measured"
         raise InputError(replace(each, key=key) for each in error.mistakes) from None
     points = tuple(known.point(number, found.anchoring, every if leave_out else ()) for number in every)
     notes = [f"measured: {found.note}"] if found.note else []
-    return AnchorFit(found.anchoring, tuple(runs), points, (*notes, *_fit_warnings(found.anchoring, points)))
+    warnings = (*notes, *_fit_warnings(found.anchoring, points))
+    return AnchorFit(found.anchoring, tuple(figures), points, warnings, network)
 
 
 def forecast_anchored(
@@ -112,31 +131,44 @@ def forecast_anchored(
         return forecast(point, axes, **options)
     quiet = {key: value for key, value in options.items() if key != "on_progress"}
     without = forecast(point, axes, **{**quiet, "detail": False}).run
-    made = forecast(point.anchored(found.anchoring), axes, **options)
-    factor, fixed_s = found.anchoring
-    anchor = Anchor(factor, fixed_s, without.samples_per_s, without.iteration_s, found.points)
+    made = forecast(found.applied(point), axes, **options)
+    factor, fixed_s = found.anchoring or Anchoring()
+    network = None if found.network is None else found.network.to_result()
+    anchor = Anchor(factor, fixed_s, without.samples_per_s, without.iteration_s, found.points, network)
     return Forecast(
         replace(made.run, anchor=anchor),
-        (found.sentence(), *made.assumptions),
-        (*found.warnings, *_carried_warnings(point, found.runs), *made.warnings),
+        (*found.sentences(), *made.assumptions),
+        (*found.warnings, *_carried_warnings(point, found), *made.warnings),
         made.shortcuts,
     )
 
 
 class _Forecasts:
-    """The forecasts of measured runs, each made once for a factor and a fixed time."""
+    """The forecasts of measured runs on a network, each made once for a factor and a fixed time.
 
-    def __init__(self, runs: Sequence[MeasuredRun], options: Options, on_progress: Callable[[str], None]):
-        self._runs, self._options, self._on_progress = runs, options, on_progress
+    Those without an anchor have the network as it was.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[MeasuredRun],
+        network: NetworkFit | None,
+        options: Options,
+        on_progress: Callable[[str], None],
+    ):
+        self._runs, self._network = runs, network
+        self._options, self._on_progress = options, on_progress
         self._known: dict[tuple[int, Anchoring | None], Run] = {}
 
     def run(self, number: int, anchoring: Anchoring | None) -> Run:
         """Return the forecast of a run."""
-        key = number, None if anchoring == Anchoring() else anchoring
+        key = number, None if anchoring == Anchoring() and self._network is None else anchoring
         if key not in self._known:
             self._on_progress(f"measured run {number + 1} of {len(self._runs)}")
-            point = self._runs[number].point.anchored(key[1])
-            self._known[key] = forecast(point, **self._options, detail=False).run
+            point = self._runs[number].point
+            if anchoring is not None and self._network is not None:
+                point = self._network.applied(point)
+            self._known[key] = forecast(point.anchored(anchoring), **self._options, detail=False).run
         return self._known[key]
 
     def figure(self, number: int, anchoring: Anchoring | None) -> float:
@@ -196,16 +228,20 @@ def _fit_warnings(anchoring: Anchoring, points: Sequence[MeasuredPoint]) -> list
     return warnings
 
 
-def _carried_warnings(point: Point, runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return that a factor was found with another GPU, model or precision than the forecast has."""
+def _carried_warnings(point: Point, found: AnchorFit) -> Iterator[str]:
+    """Yield that a factor was found with another GPU, model or precision, or a network with another transport."""
     own, differs = _kernels_of(point), {}
-    for _, other in runs:
-        found = _kernels_of(other)
-        differs |= {what: (found[what][1], own[what][1]) for what in own if own[what][0] != found[what][0]}
-    if not differs:
-        return []
-    what = " and ".join(f"{what} {theirs} (here {ours})" for what, (theirs, ours) in differs.items())
-    return [f"measured: the factor was found with {what}, whose kernels may be off by another one"]
+    for _, other in found.runs:
+        its = _kernels_of(other)
+        differs |= {what: (its[what][1], own[what][1]) for what in own if own[what][0] != its[what][0]}
+    if differs:
+        what = " and ".join(f"{what} {theirs} (here {ours})" for what, (theirs, ours) in differs.items())
+        yield f"measured: the factor was found with {what}, whose kernels may be off by another one"
+    if found.network is not None and not found.network.fits(point):
+        yield (
+            f"measured: transport {point.transport} keeps its constants, since the logs of collectives are of "
+            f"{found.network.transport}"
+        )
 
 
 def _kernels_of(point: Point) -> dict[str, tuple[object, str]]:

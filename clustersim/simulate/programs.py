@@ -92,7 +92,8 @@ def one_point(scenario: str | Path | Mapping[str, Any] | Scenario, overrides: Se
     if len(points[0].point.each_job()) > 1:
         raise InputError(f"'{loaded.name}' has several jobs, and a program needs one job; set jobs=1", key="jobs")
     found = fit_scenario(loaded)
-    return loaded.name, points[0].point.anchored(found and found.anchoring)
+    point = points[0].point
+    return loaded.name, found.applied(point) if found else point
 
 
 def programs_of(setup: Setup) -> Programs:

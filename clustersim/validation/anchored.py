@@ -74,6 +74,11 @@ class AnchoredGroup:
     factor: float
     figures: tuple[AnchoredFigure, ...]
 
+    @property
+    def has_several_sizes(self) -> bool:
+        """Whether a figure is of another number of GPUs than the anchor."""
+        return any(each.num_gpus != self.num_gpus for each in self.figures)
+
     def errors(self, anchored: bool = True, like_anchor: bool | None = None) -> list[float]:
         """Return the errors of the figures with or without the anchor; of those like it or not, by default of all."""
         figures = [each for each in self.figures if like_anchor in (None, each.like_anchor)]
@@ -89,12 +94,19 @@ class AnchoredVerdict:
     skipped: tuple[Skipped, ...] = ()
 
     def summary(
-        self, is_calibrated: bool = False, anchored: bool = True, like_anchor: bool | None = None
+        self,
+        is_calibrated: bool = False,
+        anchored: bool = True,
+        like_anchor: bool | None = None,
+        several_sizes: bool = False,
     ) -> Summary:
-        """Return the summary of the groups that nothing else calibrates, or of the others; cases have equal weight."""
+        """Return the summary of the groups that nothing else calibrates, or of the others; cases have equal weight.
+
+        With `several_sizes`, only of groups with figures of other numbers of GPUs than the anchor's.
+        """
         by_case: dict[str, list[float]] = {}
         for group in self.groups:
-            if group.is_calibrated == is_calibrated:
+            if group.is_calibrated == is_calibrated and (group.has_several_sizes or not several_sizes):
                 by_case.setdefault(group.case, []).extend(group.errors(anchored, like_anchor))
         return summarise(list(by_case.values()))
 
@@ -106,6 +118,8 @@ class AnchoredVerdict:
             "groups": [asdict(group) for group in self.groups],
             "summary": asdict(self.summary()),
             "summary_without_anchor": asdict(self.summary(anchored=False)),
+            "summary_several_sizes": asdict(self.summary(several_sizes=True)),
+            "summary_several_sizes_without_anchor": asdict(self.summary(several_sizes=True, anchored=False)),
             "summary_like_anchor": asdict(self.summary(like_anchor=True)),
             "summary_unlike_anchor": asdict(self.summary(like_anchor=False)),
             "summary_calibrated": asdict(self.summary(is_calibrated=True)),

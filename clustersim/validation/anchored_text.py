@@ -25,10 +25,12 @@ def anchored_text(verdict: AnchoredVerdict) -> str:
 def anchored_lines(verdict: AnchoredVerdict) -> Iterator[str]:
     """Yield the summaries: with and without the anchor, and of the figures that have the anchor's layout or another."""
     rows = {
-        "anchored": verdict.summary(),
+        "anchored, groups of several sizes": verdict.summary(several_sizes=True),
+        "the same figures without an anchor": verdict.summary(several_sizes=True, anchored=False),
+        "anchored, all groups": verdict.summary(),
+        "all groups without an anchor": verdict.summary(anchored=False),
         "anchored, with the layout and strategy of the anchor": verdict.summary(like_anchor=True),
         "anchored, with another layout or strategy": verdict.summary(like_anchor=False),
-        "the same figures without an anchor": verdict.summary(anchored=False),
         "anchored, and calibrated already": verdict.summary(is_calibrated=True),
         "calibrated already, without an anchor": verdict.summary(is_calibrated=True, anchored=False),
     }
