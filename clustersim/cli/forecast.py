@@ -29,7 +29,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="GPUS=FIGURE",
-            help="Anchor the forecast on a measured run: '8=105.2/s' (samples per second) or '8=1.2s' (of an iteration).",
+            help="Anchor the forecast on a measured run: '8=105.2/s' (samples) or '8=1.2s' (of an iteration).",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random streams.", min=0)] = None,

@@ -75,7 +75,7 @@ def sources(sweep: Sweep) -> str:
 
 
 def provenance(run: Run, label: str) -> str:
-    """Return the shares of the compute time that are measured, published, estimated or anchored, as a bar and as text."""
+    """Return the shares of the compute time by their provenance, as a bar and as text."""
     shares = {origin: run.provenance.get(origin, 0.0) for origin in _PROVENANCE}
     known = {origin: share for origin, share in shares.items() if share > 0}
     if not known:

@@ -33,8 +33,8 @@ def tables(sweep: Sweep, columns: int) -> list[Table]:
 def table(sweep: Sweep, shares: bool = True) -> Table:
     """Return a rich table with one row per run, with the shares of its time: `rich.print(table(sweep))`.
 
-    Below a run is what it would be without measured runs, and its published figures, each in the column of its metric, and the error of the forecast,
-    forecast / published - 1. If only the number of GPUs varies it fits 80 columns.
+    Below a run is what it would be without measured runs, and its published figures, each in the column of its metric,
+    with the error of the forecast, forecast / published - 1. If only the number of GPUs varies it fits 80 columns.
     """
     from rich.text import Text
 

@@ -10,7 +10,7 @@ from clustersim.hardware import load_gpu
 from clustersim.model import load_workload
 from clustersim.model.precision import PRECISIONS
 from clustersim.reading import TreeNode
-from clustersim.reading.tree import Place, dotted, from_python
+from clustersim.reading.tree import Place
 from clustersim.scenario.axes import Validate, settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.cluster import build_topology
@@ -38,7 +38,8 @@ class Anchor(NamedTuple):
 
 def with_measured(root: TreeNode, texts: Sequence[str]) -> tuple[TreeNode, list[Mistake]]:
     """Return the tree with the runs of `--measured` after those of the file, and the mistakes in them."""
-    nodes, mistakes = _nodes(root), []
+    nodes = _nodes(root)
+    mistakes: list[Mistake] = []
     for text in texts:
         try:
             nodes.append(_option_node(text))
@@ -98,8 +99,8 @@ def _nodes(root: TreeNode) -> list[TreeNode]:
 
 
 def _option_node(text: str) -> TreeNode:
-    node = from_python(parse_measured(text))
-    return TreeNode({key: TreeNode(child.value, Place(_OPTION)) for key, child in node.children.items()}, Place(_OPTION))
+    place = Place(_OPTION)
+    return TreeNode({key: TreeNode(value, place) for key, value in parse_measured(text).items()}, place)
 
 
 def _anchor(root: TreeNode, node: TreeNode, measured: Measured, validate: Validate, opened: Opened) -> Anchor:

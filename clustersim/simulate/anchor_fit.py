@@ -33,8 +33,8 @@ One percent in a figure would then move the fixed time by a fifth of an iteratio
 """
 
 TOO_ALIKE = (
-    "the measured runs have nearly the same work in an iteration, so they cannot tell a fixed time from slower kernels: "
-    "only a factor was found"
+    "the measured runs have nearly the same work in an iteration, so they cannot tell a fixed time from slower "
+    "kernels: only a factor was found"
 )
 NEGATIVE = "a fixed time of an iteration would be negative by the measured runs: only a factor was found"
 
@@ -54,8 +54,7 @@ def fit(ratios: Ratios, iterations_s: np.ndarray) -> Found:
     if len(iterations_s) == 1:
         return Found(Anchoring(root(lambda factor: float(ratios(Anchoring(factor))[0]))))
     start, scale_s = np.array([1.0, 0.0]), float(iterations_s.min())
-    jacobian, _ = _derivatives(ratios, start, scale_s)
-    sine = float(np.sqrt(max(0.0, 1.0 - _cosine(jacobian) ** 2)))
+    sine = float(np.sqrt(max(0.0, 1.0 - _cosine(_derivatives(ratios, start, scale_s)) ** 2)))
     if sine < _ALIKE:
         return Found(_least_squares(ratios, scale_s, fixed=False)[0], TOO_ALIKE)
     both, wants_less = _least_squares(ratios, scale_s, fixed=True)
@@ -93,11 +92,11 @@ def _out_of_reach(factor: float, ratio: float) -> InputError:
     return InputError(message, allowed=f"a factor of {LEAST:g} to {MOST:g}")
 
 
-def _derivatives(ratios: Ratios, x: np.ndarray, scale_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the derivatives of ratios by the factor and by the fixed time in units of `scale_s` [n, 2], and ratios."""
+def _derivatives(ratios: Ratios, x: np.ndarray, scale_s: float) -> np.ndarray:
+    """Return the derivatives of ratios by the factor and by the fixed time in units of `scale_s` [num_runs, 2]."""
     here = _at(ratios, x, scale_s)
     columns = [(_at(ratios, x + step, scale_s) - here) / _STEP for step in _STEP * np.eye(2)]
-    return np.stack(columns, axis=1), here
+    return np.stack(columns, axis=1)
 
 
 def _at(ratios: Ratios, x: np.ndarray, scale_s: float) -> np.ndarray:
@@ -123,10 +122,16 @@ def _least_squares(ratios: Ratios, scale_s: float, fixed: bool) -> tuple[Anchori
     def at(x: np.ndarray) -> np.ndarray:
         return np.array([x[0], x[1] if fixed else 0.0])
 
+    def errors(x: np.ndarray) -> np.ndarray:
+        return _at(ratios, at(x), scale_s) - 1.0
+
+    def slopes(x: np.ndarray) -> np.ndarray:
+        return _derivatives(ratios, at(x), scale_s)[:, :num]
+
     found = least_squares(
-        lambda x: _at(ratios, at(x), scale_s) - 1.0,
+        errors,
         np.array([1.0, 0.0])[:num],
-        jac=lambda x: _derivatives(ratios, at(x), scale_s)[0][:, :num],
+        jac=slopes,
         bounds=(np.array([LEAST, 0.0])[:num], np.array([MOST, np.inf])[:num]),
         method="dogbox",
         ftol=_TOLERANCE,

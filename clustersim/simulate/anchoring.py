@@ -1,7 +1,8 @@
 """Anchors the forecasts of a scenario on its measured runs.
 
-Each measured run is forecast at its own point, without its figure. One factor on the times of kernels makes the forecast
-the measured figure; from two runs on, a fixed time of every iteration is found as well. All points then have both.
+Each measured run is forecast at its own point, without its figure. One factor on the times of kernels makes the
+forecast the measured figure; from two runs on, a fixed time of every iteration is found as well. All points then have
+both. Logs of collectives fit the constants of the transport before that.
 
 The factor multiplies every kernel of a GPU: those of layers, of the update, and those that sum, cast, copy and compress
 gradients and weights. It does not multiply what the host takes to issue them, communication, or the input. The fixed
@@ -60,13 +61,14 @@ class AnchorFit:
             figures = "; ".join(_figure_text(each) for each in self.points)
             fixed = f", and every iteration has {format_duration(fixed_s)} more" if fixed_s else ""
             yield (
-                f"Kernels take {factor:.4g} times their time from other sources{fixed}, as measured runs say: {figures}."
+                f"Kernels take {factor:.4g} times their time from other sources{fixed}, as measured runs say: "
+                f"{figures}."
             )
         if self.network is not None:
             fit = self.network.fit
             yield (
-                f"The constants of transport {self.network.transport} are fitted to {len(fit.residuals)} measured times "
-                f"of collectives ({', '.join(fit.sources)}), with a median error of {fit.median_abs_error:.1%} "
+                f"The constants of transport {self.network.transport} are fitted to {len(fit.residuals)} measured "
+                f"times of collectives ({', '.join(fit.sources)}), with a median error of {fit.median_abs_error:.1%} "
                 f"({fit.median_abs_error_before:.1%} with its own constants)."
             )
 
@@ -178,6 +180,7 @@ class _Forecasts:
     def point(self, number: int, anchoring: Anchoring, every: Sequence[int]) -> MeasuredPoint:
         """Return a run with its forecasts; `every` run but this one gives the error from the others."""
         measured = self._runs[number].measured
+        assert measured.num_gpus is not None
         others = [each for each in every if each != number]
         return MeasuredPoint(
             measured.num_gpus,
@@ -230,7 +233,8 @@ def _fit_warnings(anchoring: Anchoring, points: Sequence[MeasuredPoint]) -> list
 
 def _carried_warnings(point: Point, found: AnchorFit) -> Iterator[str]:
     """Yield that a factor was found with another GPU, model or precision, or a network with another transport."""
-    own, differs = _kernels_of(point), {}
+    own = _kernels_of(point)
+    differs: dict[str, tuple[str, str]] = {}
     for _, other in found.runs:
         its = _kernels_of(other)
         differs |= {what: (its[what][1], own[what][1]) for what in own if own[what][0] != its[what][0]}

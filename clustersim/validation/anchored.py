@@ -1,10 +1,10 @@
 """Forecasts that are anchored on the smallest measured configuration of a case, and scored on the others.
 
-Figures of one case with the same model, GPU, precision and program are a group. Its anchor is the figure of a speed with
-the fewest GPUs; of these the one with the smallest global batch, then the first in the table. One factor on kernels makes
-its forecast the measured figure, and all other figures of the group are predicted with it. A figure is scored as without
-an anchor, but that of the anchor's own point is not. A group whose kernels follow from a measured rate or measured times
-already is listed apart.
+Figures of one case with the same model, GPU, precision and program are a group. Its anchor is the figure of a speed
+with the fewest GPUs; of these the one with the smallest global batch, then the first in the table. One factor on
+kernels makes its forecast the measured figure. All other figures of the group are predicted with it, and scored as
+without an anchor; the anchor's own point is not scored. A group whose kernels follow from a measured rate or from
+measured times already is listed apart.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from clustersim.scenario.anchors import gpus_of
 from clustersim.scenario.parts import Measured as MeasuredRun
 from clustersim.simulate import fit_anchors, forecast
 from clustersim.simulate.garbage_collection import rare_collections
+from clustersim.spec import Spec
 from clustersim.sweep.pool import ProcessPool
 from clustersim.validation.case import Case, load_cases
 from clustersim.validation.measured import Measured
@@ -156,7 +157,7 @@ def anchor_case(case: Case) -> tuple[list[AnchoredGroup], list[Skipped]]:
                 rows.setdefault(_group_of(point), []).extend((row, point) for row in own)
         except InputError as error:
             skipped.append(Skipped(case.name, str(error)))
-    groups = []
+    groups: list[AnchoredGroup] = []
     for members in rows.values():
         try:
             groups += _anchored_group(case, members)
@@ -181,14 +182,14 @@ def _group_of(point: Point) -> str:
     own = {"single_gpu", "profile", "variability"}
     program = {name: getattr(point, name, None) for name in ("compute", "software", "gradient_precision")}
     plain = {
-        name: value.model_dump(mode="json", exclude=own) if hasattr(value, "model_dump") else value
+        name: value.model_dump(mode="json", exclude=own) if isinstance(value, Spec) else value
         for name, value in program.items()
     }
     return json.dumps([point.model, gpus_of(point), point.precision, plain], sort_keys=True, default=str)
 
 
 def _anchored_group(case: Case, members: Sequence[tuple[Measured, Point]]) -> Iterator[AnchoredGroup]:
-    """Yield the group of some rows of a case with their points, if it has an anchor and another figure that is scored."""
+    """Yield the group of some rows of a case with their points, if it has an anchor and another figure to score."""
     able = [member for member in members if member[0].metric in _ABSOLUTE]
     if not able:
         return
@@ -200,6 +201,7 @@ def _anchored_group(case: Case, members: Sequence[tuple[Measured, Point]]) -> It
     without = forecast(point, detail=False, **options).run
     run = Anchor(MeasuredRun(num_gpus=point.num_gpus, samples_per_s=_samples_per_s(row, without)), point)
     found = fit_anchors([run], options, leave_out=False).anchoring
+    assert found is not None
     known: dict[Question, tuple[Run, Run]] = {}
     figures = []
     for other, its_point in others:
@@ -241,7 +243,7 @@ def _samples_per_s(row: Measured, without: Run) -> float:
 
 
 def _is_calibrated(without: Run, points: Sequence[Point]) -> bool:
-    """Return whether kernels of a group follow from a measured rate or from measured times; `without` is the anchor's."""
+    """Return whether kernels of a group follow from a measured rate or times; `without` is the anchor's forecast."""
     given = any(each.compute.single_gpu is not None or each.compute.profile is not None for each in points)
     measured = without.provenance.get("measured", 0.0) if without.kernels == "law" else 0.0
     return given or without.provenance.get("published", 0.0) + measured > 0.5

@@ -89,9 +89,9 @@ _ANCHORED = """\
 
 Forecasts of the cases with more than one point (`clustersim validate --anchored`), each anchored on the smallest
 measured configuration with the same model, GPU, precision and program: fewest GPUs, then the smallest global batch. One
-factor on kernels makes its forecast the measured figure; all other figures are predicted with it. The anchor's own point
-is not scored. Groups whose kernels follow from a measured rate of one GPU, or from measured times, are listed apart: an
-anchor tells little more about them. Nothing else was changed for these forecasts."""
+factor on kernels makes its forecast the measured figure, and all other figures are predicted with it. The anchor's own
+point is not scored. Groups whose kernels follow from a measured rate of one GPU, or from measured times, are listed
+apart: an anchor tells little more about them. Nothing else was changed for these forecasts."""
 
 
 def _anchored(verdict: AnchoredVerdict) -> Iterator[str]:

@@ -182,7 +182,10 @@ def test_a_far_factor_is_warned_of_and_a_farther_one_refused() -> None:
 
 
 def test_a_negative_fixed_time_leaves_one_factor() -> None:
-    runs = [{"num_gpus": 8, "samples_per_s": 1500}, {"num_gpus": 8, "samples_per_s": 1300, "set": {"batch.per_gpu": 64}}]
+    runs = [
+        {"num_gpus": 8, "samples_per_s": 1500},
+        {"num_gpus": 8, "samples_per_s": 1300, "set": {"batch.per_gpu": 64}},
+    ]
     sweep = clustersim.sweep({**SCENARIO, "measured": runs})
     anchor = sweep.runs[0].anchor
     assert anchor is not None
@@ -205,7 +208,9 @@ def test_runs_with_equal_work_give_one_factor() -> None:
 def test_a_run_of_another_gpu_or_model_or_precision_is_told() -> None:
     own = {"topology": {"host": {"gpu": "p100"}}, "precision": "fp16"}
     run = {"num_gpus": 8, "samples_per_s": 1500, "set": own}
-    (warning,) = (each for each in clustersim.sweep({**SCENARIO, "measured": [run]}).warnings if "was found with" in each)
+    (warning,) = (
+        each for each in clustersim.sweep({**SCENARIO, "measured": [run]}).warnings if "was found with" in each
+    )
     assert "GPU p100 (here v100) and precision fp16 (here fp32)" in warning
 
 

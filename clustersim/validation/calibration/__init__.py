@@ -1,7 +1,7 @@
 """Fits constants of transports to measured collectives and copies: a user's logs, or the microbenchmarks of all cases.
 
-It fits only the constants of a transport sheet, and never to a figure that is scored. `reading.benchmark_logs` reads the logs, and
-`simulate.transport_fit` simulates the collectives.
+It fits only the constants of a transport sheet, and never to a figure that is scored. `reading.benchmark_logs` reads
+the logs, and `simulate.transport_fit` simulates the collectives.
 """
 
 from clustersim.simulate.transport_fit.constants import CONSTANTS, Fit, FittedConstant, Residual
