@@ -49,7 +49,7 @@ reference: $(VENV)/.installed-test
 
 # Reruns every published case: docs/validation.md and the errors that forecasts quote.
 validation: $(VENV)/.installed-test
-	$(VENV)/bin/clustersim validate --markdown docs/validation.md --budget clustersim/results/budget.json
+	$(VENV)/bin/clustersim validate --anchored --markdown docs/validation.md --budget clustersim/results/budget.json
 
 # The part of docs/validation.md on kernels, collectives and the host, from measurements that are not shipped:
 # TABLES=.../aiconfigurator_core/systems/data HOST=.../single_host_half.csv. Then `make validation`.
