@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "a name in set": ({**RUN, "set": {"name": "x"}}, "measured.0.set.name", "no run sets 'name'"),
     "a wrong key in set": ({**RUN, "set": {"batch.per_gpuu": 4}}, "measured.0", "did you mean 'per_gpu'"),
     "more GPUs than there are": ({**RUN, "num_gpus": 32}, "measured.0", "has 16 GPUs (got 32)"),
-    "another GPU": ({**RUN, "gpu": "p100"}, "measured.0", "measured with gpu p100, and with its keys the scenario has v100"),
+    "another GPU": ({**RUN, "gpu": "p100"}, "measured.0", "with gpu p100, and with its keys the scenario has v100"),
     "another model": ({**RUN, "model": "vgg16"}, "measured.0", "another model is used only if `set` states it"),
     "another precision": ({**RUN, "precision": "fp16"}, "measured.0", "set: {precision: fp16}"),
     "an unknown GPU": ({**RUN, "gpu": "v1000"}, "measured.0", "no GPU is called 'v1000'"),
