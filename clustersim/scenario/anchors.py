@@ -16,7 +16,7 @@ from clustersim.scenario.checks import check_point
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.merge import merge
 from clustersim.scenario.overrides import set_node
-from clustersim.scenario.parts import Measured
+from clustersim.scenario.parts import MeasuredRun
 from clustersim.scenario.point import Point
 from clustersim.topology import place
 from clustersim.units import parse
@@ -29,10 +29,10 @@ Opened = Callable[[TreeNode], TreeNode]
 """Returns a tree with the cluster itself in place of its name."""
 
 
-class Anchor(NamedTuple):
+class AnchorPoint(NamedTuple):
     """A measured run, and the training that it was."""
 
-    measured: Measured
+    measured: MeasuredRun
     point: Point
 
 
@@ -68,9 +68,11 @@ def parse_measured(text: str) -> dict[str, float | int]:
         raise InputError(Place(_OPTION).mistake(message, None, text[:60], allowed)) from None
 
 
-def anchors_of(root: TreeNode, measured: Sequence[Measured], validate: Validate, opened: Opened) -> list[Anchor]:
+def anchors_of(
+    root: TreeNode, measured: Sequence[MeasuredRun], validate: Validate, opened: Opened
+) -> list[AnchorPoint]:
     """Return the measured runs of a valid scenario with their points, or raise an `InputError` with all mistakes."""
-    anchors: list[Anchor] = []
+    anchors: list[AnchorPoint] = []
     mistakes: list[Mistake] = []
     for number, (node, each) in enumerate(zip(_nodes(root), measured, strict=True)):
         try:
@@ -103,7 +105,7 @@ def _option_node(text: str) -> TreeNode:
     return TreeNode({key: TreeNode(value, place) for key, value in parse_measured(text).items()}, place)
 
 
-def _anchor(root: TreeNode, node: TreeNode, measured: Measured, validate: Validate, opened: Opened) -> Anchor:
+def _anchor(root: TreeNode, node: TreeNode, measured: MeasuredRun, validate: Validate, opened: Opened) -> AnchorPoint:
     tree = _with_keys(root, node, opened)
     setting = next(settings(tree, validate))
     is_log = measured.collectives is not None
@@ -119,7 +121,7 @@ def _anchor(root: TreeNode, node: TreeNode, measured: Measured, validate: Valida
     mistakes = list(_other_than_stated(measured, setting.point))
     if mistakes:
         raise InputError(mistakes)
-    return Anchor(measured, setting.point)
+    return AnchorPoint(measured, setting.point)
 
 
 def _with_keys(root: TreeNode, node: TreeNode, opened: Opened) -> TreeNode:
@@ -143,7 +145,7 @@ def _as_measured(mistake: Mistake) -> Mistake:
     return Mistake(message, got=mistake.got, allowed=mistake.allowed)
 
 
-def _other_than_stated(measured: Measured, point: Point) -> Iterator[Mistake]:
+def _other_than_stated(measured: MeasuredRun, point: Point) -> Iterator[Mistake]:
     """Yield that the run has another GPU, model or precision than it says it was measured with."""
     stated = {"gpu": measured.gpu, "model": measured.model, "precision": measured.precision}
     found = {"gpu": ", ".join(gpus_of(point)), "model": point.model, "precision": point.precision}

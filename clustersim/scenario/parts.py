@@ -48,7 +48,7 @@ class Baseline(Spec):
         return self
 
 
-class Measured(Spec):
+class MeasuredRun(Spec):
     """A run that was measured, of the scenario itself but for what `set` says: an anchor of its forecasts."""
 
     num_gpus: Count | None = Field(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.reading import TreeNode, raised
-from clustersim.scenario.anchors import Anchor
+from clustersim.scenario.anchors import AnchorPoint
 from clustersim.scenario.point import Point
 
 
@@ -30,7 +30,7 @@ class Scenario:
     raw: dict[str, Any]
     file: str | None
 
-    def __init__(self, name: str, root: TreeNode, points: Sequence[SweepPoint], anchors: Sequence[Anchor] = ()):
+    def __init__(self, name: str, root: TreeNode, points: Sequence[SweepPoint], anchors: Sequence[AnchorPoint] = ()):
         self.raw = root.plain()
         self.name = str(self.raw.get("name") or name)
         self.file = root.place.file
@@ -43,7 +43,7 @@ class Scenario:
         return list(self._points)
 
     @property
-    def anchors(self) -> tuple[Anchor, ...]:
+    def anchors(self) -> tuple[AnchorPoint, ...]:
         """The measured runs that anchor the forecasts, each with its own point; all points have the same."""
         return self._anchors
 

@@ -21,8 +21,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.model.layer import Anchoring
 from clustersim.results import Anchor, MeasuredPoint, Run
-from clustersim.scenario import Anchor as MeasuredRun
-from clustersim.scenario import Point, Scenario
+from clustersim.scenario import AnchorPoint, Point, Scenario
 from clustersim.scenario.anchors import gpus_of
 from clustersim.simulate.anchor_fit import Found, fit
 from clustersim.simulate.forecast import Forecast, forecast
@@ -45,7 +44,7 @@ class AnchorFit:
     """A factor and a fixed time, the measured runs that they are from, and what has to be said of them."""
 
     anchoring: Anchoring | None
-    runs: tuple[MeasuredRun, ...]
+    runs: tuple[AnchorPoint, ...]
     points: tuple[MeasuredPoint, ...]
     warnings: tuple[str, ...]
     network: NetworkFit | None = None
@@ -96,7 +95,7 @@ def fit_scenario(
 
 
 def fit_anchors(
-    runs: Sequence[MeasuredRun],
+    runs: Sequence[AnchorPoint],
     options: Options,
     on_progress: Callable[[str], None] = lambda what: None,
     leave_out: bool = True,
@@ -153,7 +152,7 @@ class _Forecasts:
 
     def __init__(
         self,
-        runs: Sequence[MeasuredRun],
+        runs: Sequence[AnchorPoint],
         network: NetworkFit | None,
         options: Options,
         on_progress: Callable[[str], None],

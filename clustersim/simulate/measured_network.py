@@ -14,8 +14,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.reading.benchmark_logs import read_benchmark
 from clustersim.results import MeasuredNetwork
-from clustersim.scenario import Anchor as MeasuredRun
-from clustersim.scenario import Point, build_topology
+from clustersim.scenario import AnchorPoint, Point, build_topology
 from clustersim.simulate.transport_fit import Fit, experiments, fit_transport, sheet_text
 from clustersim.simulate.transport_fit.constants import FITTED, LIMIT
 
@@ -50,7 +49,7 @@ class NetworkFit:
         )
 
 
-def fit_network(runs: Sequence[MeasuredRun], on_progress: Callable[[str], None]) -> NetworkFit | None:
+def fit_network(runs: Sequence[AnchorPoint], on_progress: Callable[[str], None]) -> NetworkFit | None:
     """Return the transport fitted to the logs among measured runs; None without logs."""
     logs = [run for run in runs if run.measured.collectives is not None]
     if not logs:

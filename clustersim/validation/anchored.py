@@ -17,9 +17,9 @@ from typing import Any
 from clustersim import __version__
 from clustersim.errors import InputError
 from clustersim.results import Run
-from clustersim.scenario import Anchor, Point
+from clustersim.scenario import AnchorPoint, Point
 from clustersim.scenario.anchors import gpus_of
-from clustersim.scenario.parts import Measured as MeasuredRun
+from clustersim.scenario.parts import MeasuredRun
 from clustersim.simulate import fit_anchors, forecast
 from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.spec import Spec
@@ -199,7 +199,7 @@ def _anchored_group(case: Case, members: Sequence[tuple[Measured, Point]]) -> It
         return
     options = forecast_options()
     without = forecast(point, detail=False, **options).run
-    run = Anchor(MeasuredRun(num_gpus=point.num_gpus, samples_per_s=_samples_per_s(row, without)), point)
+    run = AnchorPoint(MeasuredRun(num_gpus=point.num_gpus, samples_per_s=_samples_per_s(row, without)), point)
     found = fit_anchors([run], options, leave_out=False).anchoring
     assert found is not None
     known: dict[Question, tuple[Run, Run]] = {}
