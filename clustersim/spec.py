@@ -8,6 +8,8 @@ from operator import or_
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 
 from clustersim.errors import InputError
 
@@ -16,6 +18,19 @@ class Spec(BaseModel):
     """A part of a scenario: frozen, and an unknown key is a mistake."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True, frozen=True)
+
+
+SOFTWARE_MARK = "software"
+
+
+def of_software(name: str) -> JsonDict:
+    """Mark a field that says how a program is written: a scenario gives it as `software: {name: value}` only."""
+    return {SOFTWARE_MARK: name}
+
+
+def is_of_software(field: FieldInfo) -> bool:
+    """Return whether a field is marked with `of_software`."""
+    return isinstance(field.json_schema_extra, Mapping) and SOFTWARE_MARK in field.json_schema_extra
 
 
 def whole(value: Any) -> Any:

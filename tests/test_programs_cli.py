@@ -64,7 +64,7 @@ def test_a_document_says_when_the_host_has_issued_what_the_gpu_computes(
         assert len(issue["work_s"]) == len(issue["issued_s"])
         assert issue["issued_s"] == sorted(issue["issued_s"])
         assert 8e-6 * (1 - 1e-9) <= issue["issued_s"][-1] <= issue["host_s"] * (1 + 1e-9)
-    assert main(["program", scenario, "--json", "--set", "compute.launch=graphs"]) == 0
+    assert main(["program", scenario, "--json", "--set", "software.launch=graphs"]) == 0
     assert not any(op.get("issue") for op in json.loads(capsys.readouterr().out)["ops"])
 
 

@@ -23,6 +23,7 @@ SCENARIO: dict[str, Any] = {
     "num_gpus": 4,
     "batch": {"per_gpu": 16},
     "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "v100"}, "link": "10 Gbit/s", "hop": "1 us"},
+    "software": "plain",
     "strategy": {"kind": "all-reduce"},
 }
 

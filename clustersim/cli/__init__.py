@@ -25,6 +25,8 @@ from clustersim.cli.listing import list_names
 from clustersim.cli.planning import plan
 from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
+from clustersim.cli.registering import register
+from clustersim.cli.software import migrate, software
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -46,12 +48,15 @@ app.command()(play)
 app.add_typer(topology)
 app.command()(profile)
 app.command()(validate)
+app.add_typer(register)
 app.command()(calibrate)
 app.command()(report)
 importing.command("kineto")(import_kineto)
 app.add_typer(importing)
 app.command("list")(list_names)
+app.add_typer(software)
 app.command()(copy)
+app.command()(migrate)
 app.command()(schema)
 
 

@@ -102,6 +102,18 @@ def _transports() -> Mapping[str, str]:
     return TRANSPORTS
 
 
+def _software() -> Mapping[str, str]:
+    from clustersim.software import SOFTWARE
+
+    return SOFTWARE
+
+
+def _software_hosts() -> Mapping[str, str]:
+    from clustersim.software import HOSTS
+
+    return HOSTS
+
+
 def _strategies() -> Mapping[str, str]:
     from clustersim.strategies import STRATEGIES
 
@@ -153,6 +165,8 @@ SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "kernels": _kernels,
     "links": _links,
     "cpus": _cpus,
+    "software": _software,
+    "software-hosts": _software_hosts,
     "transports": _transports,
     "strategies": _strategies,
     "collectives": _collectives,

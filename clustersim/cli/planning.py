@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -119,6 +120,8 @@ def _print(found: Plan) -> None:
         typer.echo("\n".join(lines(found, console.width)))
     else:
         console.print(_table(found))
+    if found.software:
+        typer.echo(f"software: {found.software}{_without(found.left_out)}")
     others = ". Discarded:" if found.discarded else ""
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
@@ -127,6 +130,11 @@ def _print(found: Plan) -> None:
         typer.echo("\n".join(found.anchor.sentences()))
         for warning in found.anchor.warnings:
             typer.echo(f"warning: {warning}", err=True)
+
+
+def _without(left_out: Sequence[str]) -> str:
+    """Return which settings of the software are left out, as the end of a sentence."""
+    return f", without {', '.join(left_out)}; run the best with them" if left_out else ""
 
 
 def _table(found: Plan) -> Table:

@@ -59,7 +59,7 @@ class SheetFile(Spec, Generic[Device]):
 
     device_type: ClassVar[type[Sheet]]
 
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="short name in kebab-case")
+    name: str = Field(pattern=r"^[a-z0-9]+([-.][a-z0-9]+)*$", description="short name in kebab-case")
     title: str = Field(min_length=1, description="its usual name, in one line")
 
     def device(self) -> Device:

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.fused_attention import AttentionKernel, with_kernel
@@ -40,9 +40,12 @@ from clustersim.model.catalogue import load_model
 from clustersim.model.layer import NO_HOST, LayerTime, Model, Workload
 from clustersim.model.precision import PRECISIONS, precision_on
 from clustersim.program.issue import issue_times
-from clustersim.software import software_of
-from clustersim.spec import Spec
+from clustersim.software import load_host, load_software
+from clustersim.spec import Spec, of_software
 from clustersim.units import format_duration, format_size
+
+CURVE_LIBRARIES = ("cudnn", "eager")
+"""Libraries whose layers may be scaled to a published rate of the catalogue."""
 
 
 class SingleGpuRate(Spec):
@@ -60,8 +63,9 @@ class SingleGpuRate(Spec):
     batches_per_update: int = Field(
         default=1, ge=1, description="batches whose gradients that GPU summed before it updated the weights"
     )
-    library: Library | None = Field(
-        default=None, description="the library whose kernels it was measured with; `compute.library` if not given"
+    software: str | None = Field(
+        default=None,
+        description="the software it was measured with, as the name of a sheet; the scenario's if not given",
     )
     source: str = Field(min_length=1, description="who measured it: document, page, date")
 
@@ -72,6 +76,21 @@ class SingleGpuRate(Spec):
         if model is not None:
             load_model(model)
         return model
+
+    @field_validator("software")
+    @classmethod
+    def _is_a_sheet(cls, software: str | None) -> str | None:
+        """Refuse software without a sheet."""
+        if software is not None:
+            load_software(software)
+        return software
+
+    def program(self, compute: ComputeSpec) -> tuple[Library, str]:
+        """Return the library and the host of the program that it was measured with."""
+        if self.software is None:
+            return compute.library, compute.host
+        values = load_software(self.software).values
+        return values["library"], values["host"]
 
 
 class ComputeSpec(Spec):
@@ -87,6 +106,7 @@ class ComputeSpec(Spec):
     )
 
     layout: Layout | None = Field(
+        json_schema_extra=of_software("image_layout"),
         default=None,
         description="memory layout of images, `nchw` (channels first) or `nhwc` (channels last, PyTorch's "
         "`channels_last`). It selects among a profile's layouts, or applies to estimates: with `nchw`, feature maps "
@@ -95,6 +115,7 @@ class ComputeSpec(Spec):
     )
 
     library: Library = Field(
+        json_schema_extra=of_software("library"),
         default="cudnn",
         description="the software whose kernels are estimated: `cudnn`'s convolutions; `cudnn-fused`: the same, with "
         "each batch norm and the sum and ReLU behind it fused into one kernel (16 bits, channels last); "
@@ -119,6 +140,13 @@ class ComputeSpec(Spec):
         "`unrolled`: im2col and one GEMM per image, as in Caffe and Torch-7 without cuDNN",
     )
 
+    host: str = Field(
+        json_schema_extra=of_software("host"),
+        default="compiled",
+        description="how many operators the host of a GPU issues, and how long that takes: a host sheet by name or "
+        "file (`clustersim list software-hosts`)",
+    )
+
     kernels: Kernels = Field(
         default="auto",
         description="where the times of single kernels come from that are not measured as part of a layer: `law`, by "
@@ -130,18 +158,21 @@ class ComputeSpec(Spec):
     )
 
     embedding: EmbeddingKind = Field(
+        json_schema_extra=of_software("embedding"),
         default="lookup",
         description="how a language model computes embeddings: by a `lookup` in a table, or by the "
         "`product` of one-hot rows and the table (MaxText's `use_iota_embed`, Praxis's `lookup_style` \"matmul\")",
     )
 
     head: HeadPrecision = Field(
+        json_schema_extra=of_software("head"),
         default="as-others",
         description="the precision of a language model's output head (the logits' GEMM): `as-others`, or `tf32` for "
         "programs that compute it in fp32 (MaxText's `logits_dot_in_fp32`)",
     )
 
     attention: AttentionKernel | None = Field(
+        json_schema_extra=of_software("attention"),
         default=None,
         description="the kernel of fused attention: `flash-attention`, `flash-attention-2`, `flash-attention-3`, or "
         "`cudnn`'s of version 9. They differ on Hopper; `flash-attention` differs on every GPU. If not given, the "
@@ -150,6 +181,7 @@ class ComputeSpec(Spec):
     )
 
     casts: CastsKind = Field(
+        json_schema_extra=of_software("casts"),
         default="torchao",
         description="for `precision: amp-fp8`, the implementation of casts to FP8: `torchao`'s; TransformerEngine's "
         "with delayed scaling, which casts weights at every pass (`te`) or once for all micro-batches of an update "
@@ -157,6 +189,7 @@ class ComputeSpec(Spec):
     )
 
     launch: Launch = Field(
+        json_schema_extra=of_software("launch"),
         default="queued",
         description="how a process issues kernels: ahead of the GPU, into a queue (`queued`), or each when "
         "the one before is done (`blocking`; CUDA_LAUNCH_BLOCKING=1), so that nothing overlaps with compute and "
@@ -173,20 +206,32 @@ class ComputeSpec(Spec):
         "or 0 where the workload file gives times or a straggler draws the speed of every GPU (`per: gpu`)",
     )
 
+    @field_validator("host")
+    @classmethod
+    def _is_a_host(cls, host: str) -> str:
+        """Refuse a host without a sheet."""
+        load_host(host)
+        return host
+
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if self.single_gpu and self.profile:
             raise InputError("single_gpu and profile are both sources of layer times; keep one")
-        if self.profile and self.library != "cudnn":
-            raise InputError("a profile has the times of the library it was measured with; drop library, or profile")
-        if self.profile and (self.embedding, self.head, self.casts) != ("lookup", "as-others", "torchao"):
-            raise InputError("a profile has the times of the layers as measured; drop embedding, head and casts")
-        if self.profile and self.attention:
-            raise InputError("a profile has the times of the kernels it was measured with; drop attention")
+        mistakes = []
+        if self.profile:
+            given = {"library": "cudnn", "embedding": "lookup", "head": "as-others", "casts": "torchao"}
+            given |= {"attention": None, "launch": "queued"}
+            message = "a profile has the times of the layers and kernels as measured; drop {0}, or profile"
+            mistakes = [
+                Mistake(message.format(key), key, str(getattr(self, key)), "without profile")
+                for key, default in given.items()
+                if getattr(self, key) != default
+            ]
         if self.single_gpu and self.head != "as-others":
-            raise InputError("single_gpu scales all layers by one factor, the head too; drop head, or single_gpu")
-        if self.profile and self.launch != "queued":
-            raise InputError("a profile has the times of queued kernels; drop launch, or profile")
+            message = "single_gpu scales all layers by one factor, the head too; drop head, or single_gpu"
+            mistakes.append(Mistake(message, "head", self.head, "without single_gpu"))
+        if mistakes:
+            raise InputError(mistakes)
         if self.kernels == "measured" and self.launch == "blocking":
             raise InputError("measured kernels were timed without a wait for each; drop launch, or write kernels: law")
         return self
@@ -217,7 +262,7 @@ def build_workload(
     model = with_kernel(model, compute.attention) if compute.attention else model
     given = given_times is not None and any(given_times)
     is_blocking = compute.launch == "blocking"
-    has_source = given or compute.profile or compute.single_gpu or compute.library != "cudnn"
+    has_source = given or compute.profile or compute.single_gpu or compute.library not in CURVE_LIBRARIES
     curve = None if has_source else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
     casts = casts_of(compute.casts, num_passes)
@@ -238,9 +283,9 @@ def build_workload(
         layers = with_launch_waits(layers, compute.library)
     host = NO_HOST
     if compute.launch == "queued" and not (compute.profile or given):
-        software = software_of(compute.library)
-        layers = with_issue(layers, software, precision, host_factor * host_share)
-        host = host_of(layers, software, host_factor * host_share)
+        program = load_host(compute.host)
+        layers = with_issue(layers, program, precision, host_factor * host_share)
+        host = host_of(layers, program, host_factor * host_share)
     update_s = _measured_optimizer_s(model, optimizer, compute)
     return Workload(
         model=model,
@@ -299,7 +344,7 @@ def _layer_times(
         )
         return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
     if curve:
-        factor, sentence = _curve_factor(gpu, batch, optimizer, curve, compute.kernels, host_factor)
+        factor, sentence = _curve_factor(gpu, batch, optimizer, curve, compute, host_factor)
         if curve.model != model.name:
             sentence += f" These are rates of {curve.model}, which has the same matrix products as {model.name}."
         return _scaled(estimate, factor.kernels), factor.host, (sentence, *estimate.assumptions)
@@ -339,15 +384,16 @@ def _single_gpu_factor(
 ) -> tuple[RateFactor, str]:
     measured_on = load_gpu(rate.gpu) if rate.gpu else gpu
     trained = load_model(rate.model) if rate.model else model
+    library, host = rate.program(compute)
     factor = rate_factor(
         trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s,
-        rate.library or compute.library, rate.batches_per_update, compute.layout or "nchw",
-        casts_of(compute.casts, rate.batches_per_update), compute.kernels, host_factor,
+        library, rate.batches_per_update, compute.layout or "nchw",
+        casts_of(compute.casts, rate.batches_per_update), compute.kernels, host_factor, host,
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is assumed to need the same factor" if others else ""
     of_model = "" if trained.name == model.name else f" of {trained.name}"
-    by = f" with {rate.library}'s kernels" if rate.library and rate.library != compute.library else ""
+    by = f" with {load_software(rate.software).title}" if rate.software else ""
     return factor, (
         f"Layer times are {factor.kernels:.2f} times their estimates{factor.told}, "
         f"so that one {measured_on.name} at batch {rate.batch} "
@@ -356,7 +402,7 @@ def _single_gpu_factor(
 
 
 def _curve_factor(
-    gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve, kernels: Kernels, host_factor: float
+    gpu: Gpu, batch: int, optimizer: OptimizerSpec, curve: RateCurve, compute: ComputeSpec, host_factor: float
 ) -> tuple[RateFactor, str]:
     """Return the factor at this batch: linear in log(batch), constant outside the published range."""
     batches = sorted(curve.samples_per_s)
@@ -369,9 +415,11 @@ def _curve_factor(
             curve.precision,
             optimizer,
             curve.samples_per_s[known],
+            compute.library,
             layout=curve.layout,
-            kernels=kernels,
+            kernels=compute.kernels,
             host_factor=host_factor,
+            host=compute.host,
         )
         for known in batches
     ]
@@ -402,6 +450,7 @@ def rate_factor(
     casts: Casts = TORCHAO,
     kernels: Kernels = "law",
     host_factor: float = 1.0,
+    host: str = "compiled",
 ) -> RateFactor:
     """Return the factor on estimated kernel times with which a GPU trains at a given rate, its host included.
 
@@ -421,11 +470,11 @@ def rate_factor(
             f"on {gpu.name}, less than its optimizer's update alone; check samples_per_s, batch and gpu",
             got=f"{samples_per_s:g}",
         )
-    software = software_of(library)
-    layers = with_issue(estimate.layers, software, precision, host_factor)
+    program = load_host(host)
+    layers = with_issue(estimate.layers, program, precision, host_factor)
     if sum(layer.forward_s + layer.backward_s for layer in layers) <= 0:
         raise InputError(f"{model.name} has no layer that takes time, so no factor reaches the given rate")
-    update = issue_times([(update_s, host_of(layers, software, host_factor).update)])
+    update = issue_times([(update_s, host_of(layers, program, host_factor).update)])
     return factor_for(layers, update, update_s, batches_per_update, batch / samples_per_s)
 
 

@@ -10,7 +10,7 @@ from clustersim.kernels.programs.blocking_launches import num_tensors
 from clustersim.model.layer import HostIssue, Layer, LayerTime
 from clustersim.model.precision import PRECISIONS
 from clustersim.program.issue import NOT_ISSUED, PassIssue
-from clustersim.software import Operators, Software, operators_of
+from clustersim.software import HostProgram, Operators, operators_of
 
 _KINDS = {
     "additive-scores": "multiply",
@@ -49,39 +49,37 @@ class LayerIssue(NamedTuple):
 
 
 def with_issue(
-    layers: Sequence[LayerTime], software: Software, precision: str, factor: float = 1.0
+    layers: Sequence[LayerTime], program: HostProgram, precision: str, factor: float = 1.0
 ) -> tuple[LayerTime, ...]:
     """Return layer times with what the host issues for them; it takes `factor` times as long as on the sheet.
 
     A pass without kernels is not issued: it is part of another layer's.
     """
-    mode, known, found = _mode(software, precision), dict[tuple[str, str, bool, bool], LayerIssue](), []
+    mode, known, found = _mode(program, precision), dict[tuple[str, str, bool, bool], LayerIssue](), []
     for time in layers:
         seconds = time.forward_s, time.backward_data_s, time.backward_weights_s
         kind = time.layer.op, _kind(time.layer), time.backward_data_s > 0, time.backward_weights_s > 0
         if kind not in known:
-            known[kind] = LayerIssue(*(each.scaled(factor) for each in _issue_of(*kind, software, mode)))
+            known[kind] = LayerIssue(*(each.scaled(factor) for each in _issue_of(*kind, program, mode)))
         issue = (each if own_s else NOT_ISSUED for each, own_s in zip(known[kind], seconds, strict=True))
         found.append(LayerTime(time.layer, *seconds, time.provenance, *issue))
     return tuple(found)
 
 
-def host_of(layers: Sequence[LayerTime], software: Software, factor: float = 1.0) -> HostIssue:
+def host_of(layers: Sequence[LayerTime], program: HostProgram, factor: float = 1.0) -> HostIssue:
     """Return what the host takes for all else in an iteration: collectives, messages, and the update of all tensors."""
     tensors = sum(num_tensors(time.layer) for time in layers)
-    update_s = software.update_s + tensors * software.update_tensor_s
-    update = PassIssue(update_s, software.update_kernels or max(1, tensors))
-    exchange_s, message_s, unit_s = (
-        factor * each for each in (software.exchange_s, software.message_s, software.unit_s)
-    )
-    return HostIssue(exchange_s, message_s, unit_s, update.scaled(factor), software.awaits_messages)
+    update_s = program.update_s + tensors * program.update_tensor_s
+    update = PassIssue(update_s, program.update_kernels or max(1, tensors))
+    exchange_s, message_s, unit_s = (factor * each for each in (program.exchange_s, program.message_s, program.unit_s))
+    return HostIssue(exchange_s, message_s, unit_s, update.scaled(factor), program.awaits_messages)
 
 
-def _mode(software: Software, precision: str) -> str:
+def _mode(program: HostProgram, precision: str) -> str:
     """Return the mode of `operator_counts.yaml`: fp32, bf16 or autocast."""
     if PRECISIONS[precision].activation_bytes >= 4:
         return "fp32"
-    return "autocast" if software.autocast else "bf16"
+    return "autocast" if program.autocast else "bf16"
 
 
 def _kind(layer: Layer) -> str:
@@ -100,20 +98,20 @@ def _kind(layer: Layer) -> str:
     return _KINDS.get(layer.op, "")
 
 
-def _issue_of(op: str, kind: str, has_data: bool, has_weights: bool, software: Software, mode: str) -> LayerIssue:
+def _issue_of(op: str, kind: str, has_data: bool, has_weights: bool, program: HostProgram, mode: str) -> LayerIssue:
     """Return what is issued for a layer, with kernels for gradients of its input (`has_data`) and of its weights."""
-    if software.operators == "passes":
+    if program.operators == "passes":
         return LayerIssue(
-            PassIssue(software.kernel_s, 1),
-            PassIssue(software.backward_kernel_s, 1),
-            PassIssue(software.backward_kernel_s, 1),
+            PassIssue(program.kernel_s, 1),
+            PassIssue(program.backward_kernel_s, 1),
+            PassIssue(program.backward_kernel_s, 1),
         )
     if kind == "nothing":
         return LayerIssue(NOT_ISSUED, NOT_ISSUED, NOT_ISSUED)
     forward, backward = operators_of(kind, mode) if kind else (Operators(1, 1, 2), Operators(2, 2, 4))
-    extra_s = software.convolution_s if op == "convolution" else 0.0
-    forward_s = forward.kernels * software.kernel_s + forward.host_only * software.view_s + extra_s
-    backward_s = backward.kernels * software.backward_kernel_s
+    extra_s = program.convolution_s if op == "convolution" else 0.0
+    forward_s = forward.kernels * program.kernel_s + forward.host_only * program.view_s + extra_s
+    backward_s = backward.kernels * program.backward_kernel_s
     first = PassIssue(forward_s, max(1, forward.launches))
     launches = max(1, backward.launches)
     if has_data and has_weights and launches > 1:

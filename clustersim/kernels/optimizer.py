@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.kernel_constants import moved_s
-from clustersim.spec import Count, Spec
+from clustersim.spec import Count, Spec, of_software
 from clustersim.units import Duration
 
 _STATE = {"sgd": 0, "momentum": 1, "adagrad": 1, "adam": 2, "lamb": 2}
@@ -48,6 +48,7 @@ class OptimizerSpec(Spec):
         default="momentum", description="update rule; it sets the state per parameter and the update's time"
     )
     passes: int | None = Field(
+        json_schema_extra=of_software("update_passes"),
         default=None,
         ge=1,
         description="how many tensors the update reads and writes where each of its operations is a separate kernel "
@@ -63,6 +64,7 @@ class OptimizerSpec(Spec):
     )
 
     issue: Issue | None = Field(
+        json_schema_extra=of_software("update_issue"),
         default=None,
         description="time to issue the update, for a process that can start only after the gradients are summed "
         "(it waits for each sum on its host, and clips by the norm of all gradients). On several GPUs the update "

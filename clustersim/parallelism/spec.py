@@ -16,7 +16,7 @@ from clustersim.parallelism.historical.halo import Tiles
 from clustersim.parallelism.input_sums import InputSums
 from clustersim.parallelism.nearest import product_mistake
 from clustersim.parallelism.sharding_copies import ShardingCopies
-from clustersim.spec import Count, Spec
+from clustersim.spec import Count, Spec, of_software
 from clustersim.units import Size
 
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
@@ -104,6 +104,7 @@ class Parallelism(Spec):
         default=None, description="context-parallel degree: GPUs that split the tokens of each sequence; 1 if not given"
     )
     context_method: Literal["all-gather", "ring"] = Field(
+        json_schema_extra=of_software("context_method"),
         default="all-gather",
         description=(
             "for `context`: the keys and values of all tokens are gathered before attention (`all-gather`), "
@@ -131,6 +132,7 @@ class Parallelism(Spec):
     )
     chunks: Count = Field(default=1, description="for `interleaved`: model chunks on each stage; 2 if not given")
     balance: Literal["time", "memory", "blocks"] = Field(
+        json_schema_extra=of_software("balance"),
         default="time",
         description=(
             "what is balanced over the stages: the `time` of a micro-batch, the `memory`, or the number of `blocks`"
@@ -153,6 +155,7 @@ class Parallelism(Spec):
         ),
     )
     joined_sums: Size | None = Field(
+        json_schema_extra=of_software("joined_sums"),
         default=None,
         gt=0,
         description=(
@@ -164,6 +167,7 @@ class Parallelism(Spec):
         ),
     )
     sharding_by: Literal["slices", "tensors"] = Field(
+        json_schema_extra=of_software("sharding_by"),
         default="slices",
         description=(
             "for `sharding: zero-1`: each replica has the optimizer state of a slice of every bucket "
@@ -173,6 +177,7 @@ class Parallelism(Spec):
         ),
     )
     sharding_copies: ShardingCopies = Field(
+        json_schema_extra=of_software("sharding_copies"),
         default="none",
         description=(
             "for `sharding: zero-3`: copies within GPU memory around its collectives: none, `parameters` "
@@ -182,6 +187,7 @@ class Parallelism(Spec):
         ),
     )
     gradient_kernels: GradientKernels = Field(
+        json_schema_extra=of_software("gradient_kernels"),
         default="none",
         description=(
             "kernels that process gradients apart from those of layers, collectives and the update, where "
@@ -194,9 +200,10 @@ class Parallelism(Spec):
         ),
     )
     masks: Literal["none", "host"] = Field(
+        json_schema_extra=of_software("masks"),
         default="none",
         description=(
-            "for `compute.launch: blocking`: before each forward pass of a micro-batch, the processes of the "
+            "for `software.launch: blocking`: before each forward pass of a micro-batch, the processes of the "
             "first and the last stage build an attention mask on the `host`, while the GPU waits "
             "(Megatron-DeepSpeed's stages from 2023 until July 2024); or `none`"
         ),
@@ -230,6 +237,7 @@ class Parallelism(Spec):
         ),
     )
     messages: Literal["beside", "awaited", "paired"] = Field(
+        json_schema_extra=of_software("messages"),
         default="beside",
         description=(
             "how stages exchange activations and gradients: `beside`: sends overlap with compute, and the "
@@ -239,6 +247,7 @@ class Parallelism(Spec):
         ),
     )
     handed: Literal["in-shares", "whole"] = Field(
+        json_schema_extra=of_software("handed"),
         default="in-shares",
         description=(
             "the GPUs of a tensor parallel group all have the whole of what a stage sends: each sends a "
@@ -251,6 +260,7 @@ class Parallelism(Spec):
         description="tensor parallel groups also split the layers between their matrix products, along the sequence",
     )
     input_sums: InputSums = Field(
+        json_schema_extra=of_software("input_sums"),
         default="joined",
         description=(
             "tensor parallel groups all-reduce the gradient of an input that several matrices read once "
@@ -259,6 +269,7 @@ class Parallelism(Spec):
         ),
     )
     gather_overlap: bool = Field(
+        json_schema_extra=of_software("gather_overlap"),
         default=False,
         description=(
             "for `sharding: zero-1` or `zero-2`: weights are gathered, bucket by bucket, during the first "
@@ -267,6 +278,7 @@ class Parallelism(Spec):
         ),
     )
     gathers: Literal["update", "micro-batch"] = Field(
+        json_schema_extra=of_software("gathers"),
         default="update",
         description=(
             "for `sharding: zero-2`: weights are gathered after every `update`, or before the forward pass "
@@ -275,6 +287,7 @@ class Parallelism(Spec):
         ),
     )
     tensor_overlap: bool = Field(
+        json_schema_extra=of_software("tensor_overlap"),
         default=False,
         description=(
             "for `sequence_parallel`: matrix products overlap with their all-gather or reduce-scatter, which "

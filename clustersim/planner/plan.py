@@ -79,7 +79,8 @@ class Entry:
 class Plan:
     """The best layouts, best first, and the number of discarded layouts by reason.
 
-    If the search was `stopped`, these are the best of the layouts simulated so far.
+    If the search was `stopped`, these are the best of the layouts simulated so far. `left_out` are settings of the
+    `software` that no layout of the plan has.
     """
 
     name: str
@@ -90,6 +91,8 @@ class Plan:
     discarded: Mapping[str, int]
     best: tuple[Entry, ...]
     stopped: bool = False
+    software: str = ""
+    left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,6 +103,8 @@ class Plan:
             "scenario": self.name,
             "objective": self.objective,
             "gpu": self.gpu,
+            "software": self.software,
+            "left_out": list(self.left_out),
             "num_layouts": self.num_layouts,
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
@@ -195,6 +200,8 @@ class _Planning:
             discarded={why: num for why, num in self._discarded.items() if num},
             best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
             stopped=stopped,
+            software=self._request.software,
+            left_out=self._request.left_out,
             anchor=self._request.anchor,
         )
 

@@ -16,8 +16,15 @@ from clustersim.parallelism import Parallelism
 from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.loader import gives_measured
-from clustersim.scenario.plan_checks import plan_mistakes
+from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
 from clustersim.simulate import AnchorFit, fit_scenario
+from clustersim.software import load_software
+
+AXES = ("tensor", "pipeline", "context", "expert")
+"""Ways to split a model over GPUs."""
+
+_SOFTWARE = "megatron-core"
+"""The software of a plan whose scenario names none: it has all layouts that a plan compares."""
 
 _BATCH_OF_EACH = 720_720
 """Samples per GPU that are divisible by nearly all numbers of replicas and micro-batches."""
@@ -29,8 +36,8 @@ class PlanRequest:
 
     `scenario` is the source of the point, with a batch that suits all sizes. `fixed` are the given keys of
     `parallelism`, `most_tensor` is the maximum number of GPUs that split a layer, and `divisible` are the model's other
-    divisible dimensions. `also` are keys that are compared on request. `anchor` is what measured runs of the scenario
-    say of its kernels.
+    divisible dimensions. `also` are keys that are compared on request. `left_out` are settings of the `software` that a
+    plan does not support. `anchor` is what measured runs of the scenario say of its kernels.
     """
 
     scenario: Scenario
@@ -40,6 +47,8 @@ class PlanRequest:
     most_tensor: int
     divisible: Divisible
     also: tuple[str, ...] = ()
+    software: str = ""
+    left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
 
     @property
@@ -50,7 +59,10 @@ class PlanRequest:
     def space(self, batches: Mapping[int, Sequence[int]], fixed: Mapping[str, Any]) -> Space:
         """Return the search space for these batches by number of GPUs and these fixed keys."""
         strategy = self.point.strategy
-        shardings = [each for each in SHARDINGS if each is None or not strategy.sharding_mistakes(each)]
+        able = load_software(self.software).layouts if self.software else SHARDINGS
+        shardings = [
+            each for each in SHARDINGS if each is None or (each in able and not strategy.sharding_mistakes(each))
+        ]
         return Space(batches, min(self.most_tensor, max(batches)), fixed, self.divisible, shardings, self.also)
 
 
@@ -73,16 +85,21 @@ def plan_request(
             check_number(name, number, least=1, is_whole=True)
     most = max(num_gpus)
     anchor = _anchor(scenario, overrides)
-    overrides = [*overrides, "memory_check=false", *(["measured=[]"] if anchor else [])]
-    try:
-        sized = load_scenario(scenario, [*overrides, *_sized(most)])
-    except InputError as error:
-        raise InputError([_request_mistake(mistake) for mistake in error.mistakes]) from None
+    overrides = [*overrides, *(["measured=[]"] if anchor else [])]
+    sized = _loaded(scenario, overrides, most)
     point = _only_point(sized)
+    if point.is_software_chosen:
+        overrides = [*overrides, f"software.name={_SOFTWARE}"]
+        point = _only_point(_loaded(scenario, overrides, most))
+    left_out = left_out_of_a_plan(point)
+    if left_out or point.software.name == _SOFTWARE:
+        overrides = [*overrides, *(f"software.{name}={value}" for name, value in left_out.items())]
+        sized = _loaded(scenario, overrides, most)
+        point = _only_point(sized)
     mistakes = list(_mistakes(point))
     if mistakes:
         raise sized.located(InputError(mistakes))
-    loaded = load_scenario(scenario, [*overrides, "num_gpus=1", "parallelism={}"])
+    loaded = load_scenario(scenario, [*overrides, "memory_check=false", "num_gpus=1", "parallelism={}"])
     batch, layout = _only_point(loaded).batch, point.parallelism
     checked = point.model_copy(update={"memory_check": True})
     return PlanRequest(
@@ -91,10 +108,12 @@ def plan_request(
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },
-        fixed={key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
+        fixed=_unable(point) | {key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
         also=tuple(also),
+        software=point.software.name,
+        left_out=tuple(left_out),
         anchor=anchor,
     )
 
@@ -104,6 +123,19 @@ def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequ
     if not gives_measured(scenario, overrides):
         return None
     return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
+
+
+def _loaded(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str], most: int) -> Scenario:
+    try:
+        return load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
+    except InputError as error:
+        raise InputError([_request_mistake(mistake) for mistake in error.mistakes]) from None
+
+
+def _unable(point: Point) -> dict[str, int]:
+    """Return a degree of 1 for each way to split a model that the software does not have."""
+    ways = load_software(point.software.name).layouts if point.software.name else AXES
+    return {axis: 1 for axis in AXES if axis not in ways}
 
 
 def _request_mistake(mistake: Mistake) -> Mistake:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from clustersim.reading.tree import Path, TreeNode
+from clustersim.spec import is_of_software
 
 TAGS = ("kind", "template")
 """Keys that select the model of a map."""
@@ -31,8 +32,15 @@ def takes_list(model: Any, root: TreeNode, path: Path) -> bool:
 
 
 def known_keys(models: list[type[BaseModel]]) -> list[str]:
-    """Return the keys of these models, in order."""
-    return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
+    """Return the keys of these models, in order, without those that a file gives as `software` only."""
+    return list(
+        dict.fromkeys(
+            field.alias or name
+            for model in models
+            for name, field in model.model_fields.items()
+            if not is_of_software(field)
+        )
+    )
 
 
 def known_kinds(models: list[type[BaseModel]]) -> list[str]:

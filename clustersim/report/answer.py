@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.report.known_error import error_source, similar_case_error
+from clustersim.report.machine import IDEAL
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
@@ -28,6 +29,8 @@ def answer(sweep: Sweep) -> str:
     subject = f"{subject} ({name})" if name else subject
     verb = "trains" if run.num_gpus == 1 else "train"
     rate = f"{subject} {verb} {count(run.samples_per_s)} samples per second"
+    if run.has_ideal_network:
+        rate = f"On an {IDEAL}, {rate}"
     if run.speedup is not None and run.num_gpus > 1:
         rate += f", {times(run.speedup)} the baseline"
     if run.time_to_train_s is not None:

@@ -9,6 +9,7 @@ from shlex import quote
 from clustersim.report.anchor import anchor_card
 from clustersim.report.answer import Tile, answer, rows, tiles
 from clustersim.report.known_error import error_sentence, no_similar_case, similar_case_error
+from clustersim.report.machine import machine
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
 from clustersim.report.series import headline, run_label, varied
@@ -36,7 +37,8 @@ def header(sweep: Sweep) -> str:
         number = plural(len(sweep.warnings), "warning")
         banner = f'<p class="banner"><a href="#warnings">{number}</a>: {escape(sweep.warnings[0])}</p>'
     return (
-        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(answer(sweep))}</h1></header>{banner}'
+        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(answer(sweep))}</h1>'
+        f'<p class="note">{escape(machine(sweep))}</p></header>{banner}'
         f'<dl class="tiles">{numbers}</dl>'
     )
 

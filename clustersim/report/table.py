@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clustersim.report.anchor import anchor_lines, without_anchor
 from clustersim.report.answer import METRIC_COLUMNS, rows, time_rows
+from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.series import series, varied
 from clustersim.report.words import THIN, percent
@@ -40,7 +41,9 @@ def table(sweep: Sweep, shares: bool = True) -> Table:
 
     headings, body = rows(sweep)
     parts, found = time_rows(sweep) if shares else ([], [[] for _ in body])
-    result = _table(sweep.name, [*headings, *parts], varied(sweep))
+    title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
+    result = _table(title, [*headings, *parts], varied(sweep))
+    result.caption, result.caption_justify = Text(_plain(machine(sweep))), "left"
     runs = [run for one in series(sweep) for run in one.runs]
     for run, cells, share in zip(runs, body, found, strict=True):
         result.add_row(*(Text(_plain(text)) for text in [*cells, *share]))

@@ -17,7 +17,7 @@ _STYLE = "text-align:right;padding:2px 10px"
 def run_html(run: Run) -> str:
     """Return one run as a table of two columns with the parts of the iteration; several jobs are a second table."""
     rows = {
-        "GPUs": f"{run.num_gpus}",
+        "GPUs": f"{run.num_gpus}" + (" (ideal network)" if run.has_ideal_network else ""),
         "iteration": format_duration(run.iteration_s),
         "samples/s": f"{run.samples_per_s:,.1f}",
         f"speedup over {run.speedup_basis}": _speedup(run),
@@ -54,7 +54,8 @@ def sweep_html(sweep: Sweep) -> str:
         ]
         for run in sweep.runs
     ]
-    return _table(sweep.name, head, body) + _jobs(sweep.runs, keys)
+    ideal = " (ideal network)" if any(run.has_ideal_network for run in sweep.runs) else ""
+    return _table(f"{sweep.name}{ideal}", head, body) + _jobs(sweep.runs, keys)
 
 
 def _jobs(runs: Sequence[Run], keys: list[str]) -> str:

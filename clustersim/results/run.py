@@ -154,7 +154,10 @@ class Run:
     say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
     (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
-    `memory_lines` is the memory in use over time by stage. `anchor` is set if measured runs scale the forecast.
+    `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
+    library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
+    all GPUs are in one host. `anchor` is set if measured runs scale the
+    forecast.
     """
 
     axes: Mapping[str, Any]
@@ -198,7 +201,15 @@ class Run:
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"
+    software: str = ""
+    transport: str = ""
+    cards: Mapping[str, float] = field(default_factory=dict)
     anchor: Anchor | None = None
+
+    @property
+    def has_ideal_network(self) -> bool:
+        """Whether messages take no time but that of their bytes on the links."""
+        return self.transport == "ideal" and self.num_gpus > 1
 
     @property
     def stashes_weights(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator
 
 from clustersim.devices import Input
 from clustersim.failures import Failures
@@ -19,6 +19,7 @@ from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 from clustersim.scenario.parts import Baseline, Batch, MeasuredRun, Positive, Published
+from clustersim.scenario.software_keys import Software, SoftwareKeys
 from clustersim.spec import Count, Spec, union_of
 from clustersim.stragglers import STRAGGLERS, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
@@ -80,13 +81,22 @@ class PointKeys(Spec):
         default=0.0, ge=0, lt=1, description="mean share of every link between switches that other jobs use"
     )
     placement: Placement = Field(default=Block(), description="which GPUs of the cluster the ranks get")
+    software: Software = Field(
+        default=SoftwareKeys(),
+        description="which program trains: its name, or {name: ..., and what differs from its sheet}; if left out, the "
+        "layout decides, and the run says which was taken",
+    )
     transport: str = Field(
         default="ideal",
-        description="the message library, which adds time to each message: its name, or the file of a transport sheet",
+        description="the message library, which adds time to each message: its name, or the file of a transport sheet; "
+        "if left out, that of the software. `ideal` adds no time",
     )
     strategy: AnyStrategy = Field(description="how the workers synchronize gradients or weights")
     parallelism: Parallelism = Field(default=Parallelism(), description="how the model is split over the GPUs")
-    precision: str = Field(default="fp32", description="number format of weights, activations and gradients")
+    precision: str = Field(
+        default="fp32",
+        description="number format of weights, activations and gradients; if left out, that of the software",
+    )
     gradient_precision: Literal["fp32", "fp16", "bf16"] | None = Field(
         default=None,
         description="number format in which gradients of parameters are computed and exchanged, where it differs from "
@@ -134,6 +144,18 @@ class PointKeys(Spec):
     memory_check: bool = Field(
         default=True, description="refuse a training that does not fit into a GPU's memory; false only warns"
     )
+
+    _settled: tuple[frozenset[str], bool] = PrivateAttr(default=(frozenset(), False))
+
+    @property
+    def supplied(self) -> frozenset[str]:
+        """The dotted keys whose values come from the software's sheet."""
+        return self._settled[0]
+
+    @property
+    def is_software_chosen(self) -> bool:
+        """Whether the scenario names no software, so that the layout decided."""
+        return self._settled[1]
 
     @property
     def is_plain(self) -> bool:

@@ -1,6 +1,6 @@
-"""Checks of `compute.launch: blocking`, where a process waits for every kernel: nothing overlaps with compute.
+"""Checks of `software.launch: blocking`, where a process waits for every kernel: nothing overlaps with compute.
 
-Also checks of messages between stages for which both stages wait (`parallelism.messages: awaited` or `paired`).
+Also checks of messages between stages for which both stages wait (`software.messages: awaited` or `paired`).
 """
 
 from __future__ import annotations

@@ -30,10 +30,13 @@ from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.duplicates import merge_duplicates
 from clustersim.scenario.files import read_scenario
+from clustersim.scenario.hosts_needed import with_hosts
 from clustersim.scenario.jobs import expand_jobs, without_inherited
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
 from clustersim.scenario.scenario import Scenario, SweepPoint
+from clustersim.scenario.software import Settled, settle, with_settled, written
+from clustersim.scenario.software_keys import as_written
 from clustersim.topology import read_topology
 
 _ROUNDS = 4  # of validation, each with the wrong keys of the last one replaced
@@ -105,7 +108,7 @@ def _points(root: TreeNode) -> tuple[list[SweepPoint], list[Mistake]]:
         for setting in settings(root, _validate):
             problems = setting.problems
             if setting.point is not None:
-                checked = [raised(mistake, (), setting.root) for mistake in check_point(setting.point)]
+                checked = [_raised(mistake, setting.root) for mistake in check_point(setting.point)]
                 problems = without_inherited(checked, setting.root)
                 points.append(SweepPoint(setting.axes, setting.point))
             found.append((setting.axes, [problem.mistake for problem in problems]))
@@ -135,24 +138,52 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
         root, replaced = _stand_in(root, {"topology"}), {"topology"}
     root, shared_keys = expand_jobs(root)
     problems += shared_keys
+    root = with_hosts(root)
+    settled = settle(root)
+    problems += settled.problems
     for _ in range(_ROUNDS):
         try:
-            point = Point.model_validate_json(json.dumps(root.plain()), strict=True, context=replaced)
+            settled, point = _with_what_it_needs(settled, replaced)
         except ValidationError as error:
-            found = explain(error, root, Point)
+            found = [written(each) for each in explain(error, settled.root, Point)]
             problems += [each for each in found if not _is_about(each.path, replaced)]
             wrong = {str(each.path[0]) for each in found if each.path} - replaced
             if not wrong or wrong & _CROSSING:
                 return None, [*problems, *_model_problems(root, replaced | wrong)]
             root, replaced = _stand_in(root, wrong), replaced | wrong
+            settled = settle(root)
             continue
         if problems:
             if replaced & _HELD:
                 point = point.model_copy(update={"memory_check": False})
-            checked = [raised(mistake, (), root) for mistake in check_point(point, "topology" not in replaced)]
+            checked = [_raised(mistake, root) for mistake in check_point(point, "topology" not in replaced)]
             return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]
         return point, []
     return None, problems
+
+
+def _with_what_it_needs(settled: Settled, replaced: set[str]) -> tuple[Settled, Point]:
+    """Return a training without the settings of its software that the layout has no use for, and its point.
+
+    Raise the ValidationError of what is wrong with the settings of the scenario itself.
+    """
+    while True:
+        try:
+            plain = json.dumps(settled.root.plain())
+            point = Point.model_validate_json(plain, strict=True, context=replaced)
+        except ValidationError as error:
+            unused = settled.supplied & {each.path for each in explain(error, settled.root, Point)}
+            if not unused:
+                raise
+            settled = settled.without(unused)
+            continue
+        return settled, with_settled(point, settled)
+
+
+def _raised(mistake: Mistake, root: TreeNode) -> Problem:
+    """Return a mistake of a check with the key and the place that the scenario has for it."""
+    named = replace(mistake, message=as_written(mistake.message), key=mistake.key and as_written(mistake.key))
+    return raised(named, (), root)
 
 
 def _model_problems(root: TreeNode, replaced: set[str]) -> list[Problem]:

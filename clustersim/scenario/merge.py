@@ -17,14 +17,27 @@ ALTERNATIVES = (
 def merge(base: TreeNode, over: TreeNode) -> TreeNode:
     """Merge the tree `over` into `base`: maps merge key by key, any other value is replaced.
 
-    A map with another `kind` replaces the whole map, so that no option of the old kind remains. Of two
-    alternatives (`per_gpu` and `global`) the one in `over` wins.
+    A map with another `kind` replaces the whole map, so that no option of the old kind remains. So does `software`
+    with another `name`. Of two alternatives (`per_gpu` and `global`) the one in `over` wins.
     """
     if not (isinstance(base.value, dict) and isinstance(over.value, dict)) or other_kind(base, over):
         return over
     kept = {key: child for key, child in base.value.items() if key in over.value or not _displaced(key, over.value)}
-    merged = {key: merge(kept[key], child) if key in kept else child for key, child in over.value.items()}
+    merged = {key: _merged(key, kept[key], child) if key in kept else child for key, child in over.value.items()}
     return over.with_value({key: merged.pop(key, child) for key, child in kept.items()} | merged)
+
+
+def _merged(key: str, base: TreeNode, over: TreeNode) -> TreeNode:
+    if key != "software":
+        return merge(base, over)
+    old, new = named_map(base), named_map(over)
+    names = [node.children["name"].plain() if "name" in node.children else None for node in (old, new)]
+    return new if names[1] not in (None, names[0]) else merge(old, new)
+
+
+def named_map(node: TreeNode) -> TreeNode:
+    """Return the map that the name of a program stands for; any other value as it is."""
+    return node.with_value({"name": node.with_value(node.value)}) if isinstance(node.value, str) else node
 
 
 def other_kind(base: TreeNode, over: TreeNode) -> bool:

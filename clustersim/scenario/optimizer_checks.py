@@ -40,7 +40,7 @@ def skipped_mistakes(point: PointKeys) -> list[Mistake]:
 
 
 def issue_mistakes(point: PointKeys) -> list[Mistake]:
-    """Return why `optimizer.issue` does not apply: each GPU must update all weights, after an all-reduce."""
+    """Return why `software.update_issue` does not apply: each GPU must update all weights, after an all-reduce."""
     if point.optimizer.issue is None:
         return []
     others = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.tree import Path, Place, TreeNode, dotted
 from clustersim.reading.yaml_reader import read_yaml
-from clustersim.scenario.merge import ALTERNATIVES
+from clustersim.scenario.merge import ALTERNATIVES, named_map
 
 _PLACE = Place("--set")
 
@@ -77,6 +77,8 @@ def _set(node: TreeNode, path: Path, value: TreeNode, above: Path) -> TreeNode:
     if len(path) == 1:
         children = {name: child for name, child in children.items() if not _dropped(name, child, str(key), value, node)}
     old = children.get(str(key))
+    if old is not None and key == "software" and len(path) > 1:
+        old = named_map(old)
     inside = old if old is not None and old.value is not None else TreeNode({}, _PLACE)
     children[str(key)] = _set(inside, path[1:], value, (*above, key))
     return node.with_value(children)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from clustersim.errors import Mistake
 from clustersim.scenario.point import JobPoint, Point
+from clustersim.scenario.software_keys import as_written
 
 _ONLY = {
     "parallelism.time_chunks": ("1", "does not divide sequences in time"),
@@ -25,6 +26,18 @@ _ONLY = {
     "strategy.shared_weights": ("once", "tries layouts in which no gradient is sent twice"),
 }
 """The only value of a key that a plan supports, and what a plan does."""
+
+
+def left_out_of_a_plan(point: Point) -> dict[str, str]:
+    """Return the settings of the software's sheet that a plan does not support, with the values that it takes."""
+    found = {}
+    for key, (allowed, _) in _ONLY.items():
+        of, name = key.split(".")
+        written = as_written(key)
+        got = str(getattr(getattr(point, of), name, allowed))
+        if key in point.supplied and got.casefold() != allowed.casefold() and written != key:
+            found[written.removeprefix("software.")] = allowed
+    return found
 
 
 def plan_mistakes(point: Point) -> Iterator[Mistake]:
@@ -51,8 +64,8 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         of, name = key.split(".")
         got = str(getattr(getattr(point, of), name, allowed))
         if got.casefold() != allowed.casefold():
-            message = f"a plan {why}; leave {name} out, and run the best with it"
-            yield Mistake(message, key=key, got=got, allowed=allowed)
+            message = f"a plan {why}; leave {as_written(key).rpartition('.')[2]} out, and run the best with it"
+            yield Mistake(message, key=as_written(key), got=got, allowed=allowed)
     if not point.strategy.all_reduces_gradients:
         message = f"a plan is for strategy all-reduce (got {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

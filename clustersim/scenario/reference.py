@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from clustersim.scenario.schema import Schema, plain_schema
+from clustersim.scenario.schema_unions import keys_of_members
 
 _HEAD = """# Scenario keys
 
@@ -16,7 +17,23 @@ A scenario is a YAML file. Quantities have a unit: `56 Gbit/s`, `600 ns`, `25 Mi
 values, and then there is a forecast for each of them: `num_gpus: [1, 32, 128]`. A map may be left out if all its
 keys have a default. A path is relative to the file that contains it. `--set a.b=value` changes a key from the
 command line.
+
+## The keys that most scenarios need
+
+The first five describe a training; the software decides the rest unless a key says otherwise.
 """
+
+COMMON = (
+    *("model", "num_gpus", "batch.per_gpu", "batch.global", "topology", "software.name", "precision", "optimizer.kind"),
+    *("parallelism.data", "parallelism.tensor", "parallelism.pipeline", "parallelism.expert", "parallelism.context"),
+    *("parallelism.sharding", "parallelism.sequence_parallel", "parallelism.micro_batches", "parallelism.schedule"),
+    *("parallelism.recompute", "parallelism.offload", "strategy.kind", "strategy.algorithm", "strategy.overlap"),
+    *("strategy.buckets", "strategy.servers.num", "strategy.servers.on", "transport", "topology.kind", "topology.link"),
+    *("topology.host", "topology.gpu", "topology.num_hosts", "topology.nics", "topology.oversubscription"),
+    *("compute.single_gpu.samples_per_s", "input.decode", "stragglers.kind", "failures.gpu", "dataset_size"),
+    *("epochs", "replicates"),
+)
+"""The keys that the reference page begins with."""
 
 
 def reference_page() -> str:
@@ -24,11 +41,32 @@ def reference_page() -> str:
     schema = plain_schema()
     definitions: Schema = schema["$defs"]
     titles = dict(_titles(schema, definitions))
-    parts = [_HEAD, "## Top level\n", _table(schema, titles, schema["required"])]
+    parts = [_HEAD, _common(schema, titles), "## Top level\n", _table(schema, titles, schema["required"])]
     for name, title in titles.items():
         about = " ".join(definitions[name].get("description", "").split("\n\n")[0].split())
         parts += [f"## {title}\n", *([f"{about}\n"] if about else []), _table(definitions[name], titles, [])]
     return "\n".join(parts)
+
+
+def _common(schema: Schema, titles: dict[str, str]) -> str:
+    rows = {path: _at(schema, path.split(".")) for path in COMMON}
+    return _rows(rows, titles, schema["required"], {})
+
+
+def _at(schema: Schema, path: list[str]) -> Schema:
+    """Return the schema of the key at a path."""
+    part, definitions = schema, schema["$defs"]
+    for number, key in enumerate(path):
+        part = part["properties"][key]
+        if number + 1 < len(path):
+            part = next(
+                definitions[name] for name, _ in _references(part) if path[number + 1] in _keys(definitions[name])
+            )
+    return part
+
+
+def _keys(definition: Schema) -> Schema:
+    return dict(definition.get("properties", {}))
 
 
 def _titles(schema: Schema, definitions: Schema) -> Iterator[tuple[str, str]]:
@@ -64,20 +102,25 @@ def _references(part: Any, is_element: bool = False) -> Iterator[tuple[str, bool
 def _tag(definition: Schema) -> str:
     """Return the tag of a member of a union, such as `kind: torus`."""
     for key in ("kind", "template"):
-        tag = definition["properties"].get(key, {})
-        names = [tag["const"]] if "const" in tag else tag.get("enum", [])
-        if names:
-            return f"{key}: {' | '.join(names)}"
+        if definition["properties"].get(key, {}).get("enum") and "allOf" in definition:
+            return f"{key}: ..."
     return ""
 
 
 def _table(definition: Schema, titles: dict[str, str], required: list[str]) -> str:
+    members = keys_of_members(definition)
+    of = {key: [member for member, keys in members.items() if key in keys] for key in definition["properties"]}
+    some = {key: names for key, names in of.items() if members and len(names) < len(members)}
+    return _rows(definition["properties"], titles, required, some)
+
+
+def _rows(keys: Schema, titles: dict[str, str], required: list[str], some: dict[str, list[str]]) -> str:
+    """Return a table of keys; `some` has the members of a union that have a key which others have not."""
     rows = ["| key | takes | default | meaning |", "|---|---|---|---|"]
-    for key, part in definition["properties"].items():
-        if "const" in part:
-            continue
+    for key, part in keys.items():
         default = "required" if key in required else _default(part)
-        cells = (f"`{key}`", _takes(part, titles), default, part.get("description", ""))
+        of = f" (of {', '.join(f'`{name}`' for name in some[key])})" if some.get(key) else ""
+        cells = (f"`{key}`", _takes(part, titles), default, f"{part.get('description', '')}{of}")
         rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 

@@ -14,6 +14,8 @@ from clustersim.hardware import TRANSPORTS
 from clustersim.model.catalogue import MODELS
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.point import Point
+from clustersim.scenario.schema_unions import joined
+from clustersim.spec import SOFTWARE_MARK
 
 Schema = dict[str, Any]
 
@@ -42,14 +44,25 @@ def json_schema() -> Schema:
 
 def plain_schema() -> Schema:
     """Return the JSON Schema of one point as written in a file, without sweep axes and with readable names."""
-    schema = Point.model_json_schema()
+    schema = joined(Point.model_json_schema())
     schema["properties"]["topology"] = _or_name(schema["properties"]["topology"])
     for key, names in _names().items():
         schema["properties"][key]["examples"] = names
     schema["properties"]["precision"]["enum"] = list(PRECISIONS)
-    required = schema["required"]
+    required = [key for key in schema["required"] if key != "strategy"]
+    for key in ("transport", "precision"):
+        del schema["properties"][key]["default"]  # that of the software
     cleaned: Schema = _cleaned(schema, _readable(schema["$defs"]))
+    cleaned["$defs"]["JobPoint"] = _of_jobs(cleaned)
     return cleaned | {"required": required}
+
+
+def _of_jobs(schema: Schema) -> Schema:
+    """Return the schema of a job, whose keys are those of a scenario but for the shared ones."""
+    job = schema["$defs"]["JobPoint"]
+    same = {f"^{key}$": {"$ref": f"#/properties/{key}"} for key in job["properties"] if key in schema["properties"]}
+    own = {key: value for key, value in job["properties"].items() if key not in schema["properties"]}
+    return job | {"properties": own, "patternProperties": same}
 
 
 def _names() -> dict[str, list[str]]:
@@ -59,7 +72,7 @@ def _names() -> dict[str, list[str]]:
 
 def _or_name(topology: Schema) -> Schema:
     described = {"description": topology["description"]}
-    union = {key: value for key, value in topology.items() if key in ("oneOf", "discriminator", "$ref")}
+    union = {key: value for key, value in topology.items() if key == "$ref"}
     return described | {"anyOf": [{"type": "string"}, union]}
 
 
@@ -78,12 +91,15 @@ def _cleaned(part: Any, names: dict[str, str]) -> Any:
         return _unit(part)
     cleaned: Schema = {}
     for key, value in part.items():
-        if key in ("properties", "$defs"):
-            cleaned[key] = {names.get(name, name): _cleaned(child, names) for name, child in value.items()}
+        if key == "allOf":
+            cleaned[key] = value
+        elif key in ("properties", "$defs"):
+            given = {name: child for name, child in value.items() if SOFTWARE_MARK not in child}
+            cleaned[key] = {names.get(name, name): _cleaned(child, names) for name, child in given.items()}
         elif key == "$ref":
             cleaned[key] = f"#/$defs/{names[value.rsplit('/', 1)[1]]}"
         elif key == "default":
-            cleaned |= {} if value is None else {key: value}
+            cleaned |= {} if value in (None, "") else {key: value}
         elif key not in ("title", "discriminator", "required"):
             cleaned["anyOf" if key == "oneOf" else key] = _cleaned(value, names)
     return cleaned
@@ -120,7 +136,9 @@ def _with_axes(part: Any, hoist: _Hoist) -> Any:
         return [_with_axes(element, hoist) for element in part]
     if not isinstance(part, dict):
         return part
-    swept = {key: _with_axes(value, hoist) for key, value in part.items() if key != "properties"}
+    swept = {
+        key: value if key == "allOf" else _with_axes(value, hoist) for key, value in part.items() if key != "properties"
+    }
     if "properties" in part:
         swept["properties"] = {
             key: value if key in _NEVER_AXES else _axis(key, _with_axes(value, hoist), hoist)

@@ -71,6 +71,8 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         memory_parts=fullest,
         provenance=setup.reference.provenance(),
         kernels=setup.reference.kernels,
+        software=point.software.name,
+        transport=point.transport,
         published=tuple(
             PublishedFigure(figure.num_gpus, figure.metric, figure.value, figure.source, figure.note or "")
             for figure in point.published
@@ -94,6 +96,7 @@ def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:
     return replace(
         run,
         adapters=_adapters(setup, first),
+        cards=_cards(setup, first),
         link_classes=link_classes(*topology.link_kinds, bytes_per_s, first.link_bytes, first.iteration_s),
         links=busiest_links(topology.describe_link, bytes_per_s, first.link_bytes, first.iteration_s),
         buckets=tuple(
@@ -201,6 +204,19 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
     iteration = outcome.times.end_s.shape[1] - 1
     slowest = int(outcome.times.computed_s[:, iteration].argmax())
     return iteration_spans(outcome.times, iteration, layers, buckets, {*detailed, slowest})
+
+
+def _cards(setup: Setup, outcome: Outcome) -> dict[str, float]:
+    """Return the number and the rate in bytes/s of the links that leave the host of the first rank.
+
+    Empty if all ranks are in one host.
+    """
+    links, hosts = setup.topology.links, setup.topology.node_hosts
+    of_ranks = np.unique(hosts[setup.topology.gpus[outcome.gpus]])
+    if len(of_ranks) < 2:
+        return {}
+    out = (hosts[links.src] == of_ranks[0]) & (hosts[links.dst] != of_ranks[0])
+    return {"per_host": int(out.sum()), "bytes_per_s": float(links.bytes_per_s[out].max())}
 
 
 def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:

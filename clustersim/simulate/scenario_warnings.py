@@ -13,6 +13,7 @@ from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.recomputation import recomputed
 from clustersim.results import Run
 from clustersim.scenario import Point
+from clustersim.scenario.software_keys import FIELDS, as_written
 from clustersim.simulate.setup import Setup
 from clustersim.stragglers import TimedSlowdown
 from clustersim.strategies import Servers
@@ -29,14 +30,33 @@ _MUCH_COMMUNICATION = 0.25
 
 def scenario_warnings(setup: Setup, run: Run, measured_s: float) -> tuple[str, ...]:
     """Return the warnings about a run whose longest replicate has measured `measured_s` of simulated time."""
-    return (
+    found = (
         *_warnings_about_the_run(setup, run),
         *setup.point.strategy.warnings(),
         *settings_without_effect(setup.point, setup.reference.model.layers),
+        *_without_a_place(setup.point),
         *_easily_misread(setup.point, run),
         *_host_bound(run),
         *_spells_after_the_end(setup.point, measured_s),
     )
+    supplied = setup.point.supplied  # by the sheet of the software, which is for many layouts
+    return tuple(as_written(each) for each in found if each.partition(" ")[0] not in supplied)
+
+
+def _without_a_place(point: Point) -> Iterator[str]:
+    """Yield the settings of the software that the strategy of the scenario does not have."""
+    for name in point.software.model_fields_set - {"name"}:
+        path = FIELDS[name].path
+        if path[0] == "strategy" and getattr(point.software, name) is not None and not _has(point.strategy, path[1:]):
+            yield f"software.{name} changes nothing: {point.strategy.kind} has no such setting"
+
+
+def _has(part: object, path: Sequence[str | int]) -> bool:
+    for key in path:
+        if not hasattr(part, str(key)):
+            return False
+        part = getattr(part, str(key))
+    return True
 
 
 def _warnings_about_the_run(setup: Setup, run: Run) -> Iterator[str]:

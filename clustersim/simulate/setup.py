@@ -27,7 +27,7 @@ from clustersim.scenario.layout import issue_factor, layout_of, of_a_batch, work
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
-from clustersim.software import software_of
+from clustersim.software import load_host, load_software
 from clustersim.spec import Spec
 from clustersim.stragglers import constant_factors
 from clustersim.strategies.collective_strategy import CollectiveStrategy
@@ -318,6 +318,7 @@ class Setup:
         of_compute = [line for kind in self.kinds_in_use for line in self.workload(kind).assumptions]
         boards = [*filter(None, (other_boards(load_gpu(kind)) for kind in self.kinds_in_use))]
         own = [
+            *self._software_assumptions(),
             *of_compute,
             *boards,
             *self._host_assumptions(),
@@ -326,15 +327,25 @@ class Setup:
         ]
         return tuple(dict.fromkeys([*own, *assumed]))
 
+    def _software_assumptions(self) -> list[str]:
+        """Return which program trains, as a sentence, and what its sheet assumes."""
+        name = self.point.software.name
+        if not name:
+            return []
+        sheet = load_software(name)
+        why = " The scenario names none; this one follows from its layout." if self.point.is_software_chosen else ""
+        assumed = [f"{sheet.title}: {key.removeprefix('values.')}, {why}" for key, why in sheet.assumed().items()]
+        return [f"The software is {sheet.name} ({sheet.title}).{why}", *assumed]
+
     def _host_assumptions(self) -> list[str]:
         """Return how the hosts of the GPUs issue kernels, as a sentence."""
         if self.reference.host == NO_HOST:
             return []
-        software, factor = software_of(self.point.compute.library), issue_factor(self.point)
+        program, factor = load_host(self.point.compute.host), issue_factor(self.point)
         speed = "" if factor == 1 else f", in {factor:g} times the time of the sheet because of the host's CPU"
         return [
-            f"A host issues the kernels of each GPU one after the other, as programs of the sheet {software.name} do "
-            f"({software.title}){speed}."
+            f"A host issues the kernels of each GPU one after the other, as the host sheet {program.name} says "
+            f"({program.title}){speed}."
         ]
 
     def _variability_assumptions(self) -> list[str]:

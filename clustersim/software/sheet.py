@@ -1,50 +1,32 @@
-"""The sheet of a program: what its host issues, and how long that takes on the host that it was measured on."""
+"""The sheet of a program that trains: the value of every setting that describes how the program is written."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from clustersim.hardware.schema import SheetFile, Sourced
 from clustersim.hardware.sheet import Sheet
-from clustersim.units import Duration
 
-Counts = Literal["passes", "eager"]
-"""One kernel for each pass of a layer, or PyTorch's own operators."""
+Layout = Literal["copies", "zero-1", "zero-2", "zero-3", "tensor", "pipeline", "expert", "context", "historical"]
+"""Ways to place a model: whole copies, a stage of sharding, a degree above 1, or an older `parallelism.kind`."""
 
 
 @dataclass(frozen=True)
 class Software(Sheet):
-    """A program that trains, for these values of `compute.library`.
+    """A program that trains, as of a year.
 
-    With `awaits_messages` the host waits for its GPU at each message between pipeline stages.
-
-    `operators` says what a layer is to it: `passes`, a kernel for each pass, or `eager`, PyTorch's own operators. With
-    `autocast`, 16-bit precisions cast the fp32 weights of each layer.
-
-    Seconds of a host whose CPU has an `issue_factor` of 1: `kernel_s` to issue a kernel of a forward pass, with what
-    the interpreter does for it; `view_s` for an operator that launches none; `convolution_s` in addition for a
-    convolution; `backward_kernel_s` for a kernel of a backward pass; `exchange_s` for a collective, `message_s` for a
-    message, and `unit_s` for a group of layers whose weights are gathered. An update takes `update_s`, and
-    `update_tensor_s` for each parameter tensor. It has `update_kernels` kernels, or one for each tensor if that is 0.
+    `values` has the program's settings by the name of a field of `software:`, or of a key of the scenario that stays
+    outside of it and overrides the sheet, such as `transport`. `layouts` and `strategies` are what the program can do.
     """
 
-    libraries: tuple[str, ...]
-    operators: Counts
-    awaits_messages: bool
-    autocast: bool
-    kernel_s: float
-    view_s: float
-    convolution_s: float
-    backward_kernel_s: float
-    exchange_s: float
-    message_s: float
-    unit_s: float
-    update_s: float
-    update_tensor_s: float
-    update_kernels: int
+    year: int
+    layouts: tuple[Layout, ...]
+    strategies: tuple[str, ...]
+    values: Mapping[str, Any]
 
 
 class SoftwareFile(SheetFile[Software]):
@@ -52,17 +34,7 @@ class SoftwareFile(SheetFile[Software]):
 
     device_type = Software
 
-    libraries: tuple[str, ...]
-    operators: Sourced[Counts]
-    awaits_messages: Sourced[bool]
-    autocast: Sourced[bool]
-    kernel_s: Sourced[Duration]
-    view_s: Sourced[Duration]
-    convolution_s: Sourced[Duration]
-    backward_kernel_s: Sourced[Duration]
-    exchange_s: Sourced[Duration]
-    message_s: Sourced[Duration]
-    unit_s: Sourced[Duration]
-    update_s: Sourced[Duration]
-    update_tensor_s: Sourced[Duration]
-    update_kernels: Sourced[Annotated[int, Field(ge=0)]]
+    year: Annotated[int, Field(ge=1990, le=2100)]
+    layouts: tuple[Layout, ...]
+    strategies: tuple[str, ...]
+    values: dict[str, Sourced[Any]]

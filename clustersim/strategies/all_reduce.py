@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from clustersim.errors import InputError
 from clustersim.program import COPIES, Copies
 from clustersim.shortcuts import Shortcut
+from clustersim.spec import of_software
 from clustersim.strategies.collective_strategy import CollectiveStrategy
 
 
@@ -25,6 +26,7 @@ class AllReduce(CollectiveStrategy):
 
     kind: Literal["all-reduce"] = "all-reduce"
     copies: Literal["auto", "none", "pytorch", "pytorch-view", "horovod", "theano-mpi"] = Field(
+        json_schema_extra=of_software("bucket_copies"),
         default="auto",
         description="how gradients are copied into buckets and back: `pytorch` (copied in the compute stream), "
         "`pytorch-view` (divided in the compute stream and not copied, as with `gradient_as_bucket_view`), `horovod` "
@@ -35,6 +37,7 @@ class AllReduce(CollectiveStrategy):
     )
 
     shared_weights: Literal["once", "twice"] = Field(
+        json_schema_extra=of_software("shared_weights"),
         default="once",
         description="how often the gradient of a matrix that two layers share is sent: `once`, or `twice` as in "
         "DistributedDataParallel of PyTorch up to 1.8 with find_unused_parameters: the last layer's bucket has it too, "
@@ -42,6 +45,7 @@ class AllReduce(CollectiveStrategy):
     )
 
     stream: Literal["own", "default"] = Field(
+        json_schema_extra=of_software("copy_stream"),
         default="own",
         description="the stream of copies between GPUs: their `own` stream, or, for `algorithm: tree` after backward, "
         "CUDA's `default` stream, in which a copy to a parent comes before the parent's own backward pass and delays "

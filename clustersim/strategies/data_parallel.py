@@ -40,6 +40,8 @@ class DataParallel(Synchronous):
         {Shortcut.IDENTICAL_ITERATIONS, Shortcut.IDENTICAL_REPLICATES, Shortcut.VECTORIZED_WORKERS}
     )
 
+    buckets_as_software: ClassVar[bool] = False
+
     kind: Literal["data-parallel"] = "data-parallel"
     overlap: Literal[False] = Field(
         default=False, description="gradients are added after all of backward, so no computation overlaps it"

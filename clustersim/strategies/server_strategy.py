@@ -48,12 +48,14 @@ class ServerStrategy(Strategy):
                 "whole buckets are simulated with strategy `server` or `hierarchical` only",
                 got=str(value.whole).lower(),
                 allowed="false",
+                key="whole",
             )
         if key := value.synchronous_key():
             raise InputError(
                 f"{key} has an effect only where all workers wait for each other: strategy `server`",
                 got=str(getattr(value, key)).lower(),
                 allowed=str(Servers.model_fields[key].default).lower(),
+                key=key,
             )
         return value
 

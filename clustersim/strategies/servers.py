@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from clustersim.errors import InputError
 from clustersim.execution.job import Job
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
-from clustersim.spec import Spec
+from clustersim.spec import Spec, of_software
 from clustersim.topology import Node
 
 _HASH = 9973  # MXNet multiplies the number of an array by it
@@ -35,6 +35,7 @@ class Servers(Spec):
         "each GPU adds, pushes and pulls an equal part and sends it to the others (BytePS)",
     )
     whole: bool | Literal["as-made", "hashed"] = Field(
+        json_schema_extra=of_software("servers_whole"),
         default=False,
         description="`false`: each server has an equal share of every bucket; `true`: each bucket is on one server, "
         "the largest bucket first, on the server with the fewest bytes; `as-made`: the same in the order in which the "
@@ -43,27 +44,32 @@ class Servers(Spec):
         "store)",
     )
     update_on: Literal["servers", "workers"] = Field(
+        json_schema_extra=of_software("servers_update_on"),
         default="servers",
         description="where the optimizer runs: on `servers`, and workers pull parameters; or on `workers`, which pull "
         "sums of gradients and update their own replicas (MXNet's stores called `allreduce`)",
     )
     one_core: bool = Field(
+        json_schema_extra=of_software("servers_one_core"),
         default=False,
         description="a server in host memory updates on one core, one bucket after another; else it updates each "
         "bucket as soon as it has all gradients, at the rate at which the transport adds",
     )
     pull: Literal["each", "together"] = Field(
+        json_schema_extra=of_software("servers_pull"),
         default="each",
         description="when parameters are pulled: `each` bucket as soon as it is updated (MXNet, TensorFlow's "
         "`distributed_replicated`), or all `together` after a barrier, when the last bucket is updated",
     )
     one_stream: bool = Field(
+        json_schema_extra=of_software("servers_one_stream"),
         default=False,
         description="GPUs copy as in TensorFlow: a GPU sends all copies to other GPUs in one stream, one after "
         "another, and each copy waits until the receiving GPU has finished the kernels issued before; else all copies "
         "run at the same time",
     )
     process: Literal["gpu", "host"] = Field(
+        json_schema_extra=of_software("servers_process"),
         default="gpu",
         description="the workers of one process, with a transport whose processes receive by one thread "
         "(`tensorflow-grpc`): one process for each `gpu`, or one for each `host`",

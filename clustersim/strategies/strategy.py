@@ -65,6 +65,9 @@ class Strategy(Spec):
     supports_layouts: ClassVar[bool] = False
     """Whether a worker may be a replica of the model that is laid over several GPUs."""
 
+    buckets_as_software: ClassVar[bool] = True
+    """Whether the software's sheet says which gradients travel together, where the scenario does not."""
+
     kind: str
     overlap: bool = Field(default=True, description="exchange gradients while backward still runs")
     buckets: str = Field(

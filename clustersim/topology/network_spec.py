@@ -31,7 +31,10 @@ class NetworkSpec(HostedSpec):
     """A network of switches with hosts on it."""
 
     num_hosts: int | None = Field(
-        default=None, ge=1, description="number of hosts, on the first ports of the network; by default as many as fit"
+        default=None,
+        ge=1,
+        description="number of hosts, on the first ports of the network; by default as many as fit, and on a star as "
+        "many as the jobs need",
     )
 
     def fabric(self, port_host: np.ndarray) -> Fabric:

@@ -79,7 +79,7 @@ def _summary(verdict: Verdict) -> Iterator[str]:
     if any(case.is_chosen_after for case in verdict.cases):
         blind = verdict.summary(is_chosen_after=False)
         rows.append([f"all without {CHOSEN_AFTER_MARK}", "", *summary_cells(blind)])
-    yield from _table(["case", "what", "points", "median", "90th", "bias", "orderings"], rows)
+    yield from table(["case", "what", "points", "median", "90th", "bias", "orderings"], rows)
     for each in verdict.skipped:
         yield f"\n**Skipped**: {each.case}: {each.reason}"
 
@@ -104,7 +104,7 @@ def _anchored(verdict: AnchoredVerdict) -> Iterator[str]:
         groups = [group for group in verdict.groups if group.is_calibrated == is_calibrated]
         if groups:
             yield from ("", f"### {title}", "")
-            yield from _table(group_headings(), [_group(group) for group in groups])
+            yield from table(group_headings(), [_group(group) for group in groups])
     for each in verdict.skipped:
         yield f"\n**Without an anchor**: {each.case}: {each.reason}"
 
@@ -120,7 +120,7 @@ def _case(case: CaseVerdict) -> Iterator[str]:
     yield f"[{case.title}](../validate/{case.name}/source.md): {summary_text(case.summary())}."
     yield ""
     headings = ["GPUs", "what", "metric", "simulated", "measured", "unit", "error", ""]
-    yield from _table(headings, [_cells(point) for point in case.points])
+    yield from table(headings, [_cells(point) for point in case.points])
 
 
 def _cells(point: Compared) -> list[str]:
@@ -131,7 +131,8 @@ def _cells(point: Compared) -> list[str]:
     return [str(point.num_gpus), point.label.replace("|", "\\|"), point.metric, *numbers, remark]
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
     yield f"| {' | '.join(headings)} |"
     yield f"|{' --- |' * len(headings)}"
     yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -25,7 +25,7 @@ from clustersim.spec import Spec
 from clustersim.units import Size
 from clustersim.validation.leave_one_out import sheet_without
 
-_METHOD_KEYS = {"strategy", "compression", "parallelism", "transport"}
+_METHOD_KEYS = {"strategy", "compression", "parallelism", "software", "transport"}
 """Keys of the synchronization method: points that differ only in these are ranked against each other."""
 
 _NUMBA_FROM_MESSAGES = 3_000

@@ -166,6 +166,7 @@ class PhaseSimulator:
             "num_gpus": num_gpus,
             "batch": {"per_gpu": phase.batch},
             "topology": self._topology() if num_gpus > 1 or len(workers) > 0 else self._single_rank(),
+            "software": "plain",
             "transport": transport or self._cluster.transport,
             "strategy": dict(strategy),
             "precision": phase.precision,

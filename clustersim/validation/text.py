@@ -32,7 +32,6 @@ def case_lines(case: CaseVerdict) -> Iterator[str]:
 
 def point_cells(point: Compared) -> tuple[str, ...]:
     """Return the cells of a point's row."""
-    remarks = [point.label, _MARKS.get(point.provenance, "")]
     return (
         str(point.num_gpus),
         point.metric,
@@ -40,8 +39,13 @@ def point_cells(point: Compared) -> tuple[str, ...]:
         number_text(point.measured),
         point.unit,
         percent_text(point.error),
-        "; ".join(filter(None, remarks)),
+        point_remarks(point),
     )
+
+
+def point_remarks(point: Compared) -> str:
+    """Return the label of a point, and why it is not scored if it was not read in its source."""
+    return "; ".join(filter(None, [point.label, _MARKS.get(point.provenance, "")]))
 
 
 def summary_lines(verdict: Verdict) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clustersim import __version__
 from clustersim.errors import InputError, Mistake
 from clustersim.validation.case import Case, load_cases
-from clustersim.validation.measured import Measured
+from clustersim.validation.measured import Measured, TableRow
 from clustersim.validation.metrics import simulated
 from clustersim.validation.pool import OnProgress, answer_all
 from clustersim.validation.question import Answer, Question
@@ -26,7 +26,8 @@ def validate(
     cases = load_cases(names)
     questions = list(dict.fromkeys(case.question(row) for case in cases for row in case.rows))
     answers = dict(zip(questions, answer_all(questions, on_progress, workers), strict=True))
-    mistakes = list(dict.fromkeys(mistake for case in cases for mistake in _mistakes(case, answers)))
+    asked = [(row, answers[case.question(row)]) for case in cases for row in case.rows]
+    mistakes = list(dict.fromkeys(mistake for row, found in asked for mistake in mistakes_of(row, found)))
     if mistakes:
         raise InputError(mistakes)
     verdicts, skipped = [], []
@@ -37,21 +38,19 @@ def validate(
     return Verdict(__version__, worst_first(verdicts), tuple(skipped))
 
 
-def _mistakes(case: Case, answers: Mapping[Question, Answer]) -> Iterator[Mistake]:
-    """Yield the mistakes in the input, each with the file, line and column to correct."""
-    for row in case.rows:
-        found = answers[case.question(row)]
-        for mistake in found.mistakes:
-            in_a_file = mistake.line is not None and mistake.file != "--set"
-            yield mistake if in_a_file else _in_row(row, mistake)
-        if found.document is not None:
-            try:
-                simulated(found.document, row.metric, row.unit)
-            except InputError as error:
-                yield from (_in_row(row, replace(mistake, key="metric")) for mistake in error.mistakes)
+def mistakes_of(row: TableRow, found: Answer) -> Iterator[Mistake]:
+    """Yield the mistakes in the input of a row, each with the file, line and column to correct."""
+    for mistake in found.mistakes:
+        in_a_file = mistake.line is not None and mistake.file != "--set"
+        yield mistake if in_a_file else _in_row(row, mistake)
+    if found.document is not None:
+        try:
+            simulated(found.document, row.metric, row.unit)
+        except InputError as error:
+            yield from (_in_row(row, replace(mistake, key="metric")) for mistake in error.mistakes)
 
 
-def _in_row(row: Measured, mistake: Mistake) -> Mistake:
+def _in_row(row: TableRow, mistake: Mistake) -> Mistake:
     message = mistake.message if mistake.file in (None, "--set") else f"{mistake.file}: {mistake.message}"
     return row.mistake(message, mistake.key, mistake.got, mistake.allowed)
 
@@ -64,32 +63,36 @@ def _compare(case: Case, answers: Mapping[Question, Answer]) -> tuple[tuple[Comp
             which = " ".join([f"{row.scenario}.yaml", *row.overrides])
             skipped.append(Skipped(case.name, f"{which}: {found.failure}"))
             continue
-        value = simulated(found.document, row.metric, row.unit)
-        points.append(
-            Compared(
-                metric=row.metric,
-                num_gpus=int(found.document["num_gpus"]),
-                role=row.role,
-                simulated=value,
-                measured=row.value,
-                unit=row.unit,
-                error=value / row.value - 1.0,
-                provenance=row.provenance,
-                where=row.where,
-                label=_label(row),
-                note=row.note,
-                scenario=row.scenario,
-                settings=dict(row.settings),
-                line=row.line,
-                features=found.features or {},
-                group=found.group,
-                method=found.method,
-            )
-        )
+        points.append(compared(row, found))
     return tuple(points), list(dict.fromkeys(skipped))
 
 
-def _label(row: Measured) -> str:
+def compared(row: Measured, found: Answer) -> Compared:
+    """Return a figure beside its simulated value, which `found` must have."""
+    assert found.document is not None
+    value = simulated(found.document, row.metric, row.unit)
+    return Compared(
+        metric=row.metric,
+        num_gpus=int(found.document["num_gpus"]),
+        role=row.role,
+        simulated=value,
+        measured=row.value,
+        unit=row.unit,
+        error=value / row.value - 1.0,
+        provenance=row.provenance,
+        where=row.where,
+        label=label_of(row),
+        note=row.note,
+        scenario=row.scenario,
+        settings=dict(row.settings),
+        line=row.line,
+        features=found.features or {},
+        group=found.group,
+        method=found.method,
+    )
+
+
+def label_of(row: TableRow) -> str:
     """Return what distinguishes a point from others of its case, except the number of GPUs."""
     name = "" if row.scenario == "scenario" else row.scenario
     settings = (f"{key.rpartition('.')[2]} {value}" for key, value in row.settings if key != "num_gpus")

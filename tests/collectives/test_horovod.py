@@ -109,6 +109,7 @@ def test_training_by_it_is_slower_than_where_nothing_is_copied() -> None:
         "num_gpus": 8,
         "batch": {"per_gpu": 32},
         "topology": CLUSTER,
+        "software": "plain",
         "transport": "nccl-sockets",
         "num_iterations": 2,
     }
@@ -132,6 +133,7 @@ def test_replicas_of_a_split_model_use_it() -> None:
         "num_gpus": 8,
         "batch": {"per_gpu": 2},
         "topology": CLUSTER,
+        "software": "plain",
         "transport": "nccl-sockets",
         "parallelism": {"tensor": 2, "sharding": "none"},
         "num_iterations": 2,
@@ -157,6 +159,7 @@ def test_ranks_with_shared_memory_are_not_folded() -> None:
             "num_gpus": 16,
             "batch": {"global": 32},
             "topology": {"kind": "star", "num_hosts": 2, "host": "dgx-1", "link": "10 Gbit/s"},
+            "software": "plain",
             "transport": "ideal",
             "strategy": {"kind": "all-reduce", "algorithm": "horovod-hierarchical", "buckets": "4 MiB"},
             "parallelism": {"tensor": 4, "micro_batches": 8},

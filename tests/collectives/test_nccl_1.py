@@ -74,6 +74,7 @@ def test_training_with_a_process_for_each_gpu_waits_longer() -> None:
         "num_gpus": 4,
         "batch": {"per_gpu": 128},
         "topology": CLUSTER,
+        "software": "plain",
         "transport": "nccl",
         "num_iterations": 2,
     }

@@ -119,6 +119,7 @@ def test_training_may_reduce_in_the_switch_or_gets_an_error_at_its_line() -> Non
         "num_gpus": 8,
         "batch": {"per_gpu": 32},
         "topology": HOST | {"hop": "1 us"},
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "algorithm": "nvls"},
         "num_iterations": 3,

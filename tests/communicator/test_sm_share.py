@@ -103,6 +103,7 @@ def test_a_gpu_smaller_than_nccls_channels_is_slowed_the_same_by_workers_in_arra
         "num_gpus": 8,
         "batch": {"per_gpu": 16},
         "topology": small(tmp_path, num),
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
         "num_iterations": 2,

@@ -38,19 +38,22 @@ CASES: dict[str, dict[str, Any]] = {
         "batch": {"global": 64},
     },
     "a host that waits for messages": {
+        "software": {"library": "megatron", "host": "megatron"},
         "parallelism": MANY,
         "batch": {"global": 32},
-        "compute": {"library": "megatron"},
+        "compute": {},
     },
     "a host that waits for messages of split layers": {
+        "software": {"library": "megatron", "host": "megatron"},
         "parallelism": {"tensor": 2, "pipeline": 2, "micro_batches": 16},
         "batch": {"global": 32},
-        "compute": {"library": "megatron"},
+        "compute": {},
     },
     "a host that waits for messages of a slow GPU": {
+        "software": {"library": "megatron", "host": "megatron"},
         "parallelism": MANY,
         "batch": {"global": 1024},
-        "compute": {"library": "megatron"},
+        "compute": {},
     },
     "experts": {"parallelism": {"expert": 4}},
     "offload": {"parallelism": {"sharding": "zero-2", "offload": "optimizer"}},
@@ -84,9 +87,10 @@ def scenario(case: str, experts: str) -> dict[str, Any]:
         "batch": {"global": 16},
         "precision": "amp-bf16",
         "topology": {"kind": "star", "num_hosts": 2, "link": "infiniband-ndr", "host": host},
+        "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"},
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
-        "compute": {"library": "eager"},
+        "compute": {},
         "num_iterations": 3,
         "memory_check": False,
         **case_keys,
@@ -110,7 +114,13 @@ def test_parts_add_up_to_the_iteration(case: str, experts: str) -> None:
 def test_gpus_wait_for_their_hosts_and_not_where_graphs_issue_all(case: str, experts: str) -> None:
     """What the GPU computes is the same."""
     queued, graphs = (
-        clustersim.simulate({**scenario(case, experts), "compute": {"library": "eager", "launch": launch}})
+        clustersim.simulate(
+            {
+                **scenario(case, experts),
+                "software": {"library": "eager", "launch": launch, "host": "pytorch-eager"},
+                "compute": {},
+            }
+        )
         for launch in ("queued", "graphs")
     )
     assert queued.breakdown_s["host"] > 0.2 * queued.iteration_s

@@ -30,6 +30,7 @@ def scenario(straggler: dict[str, Any] | None, strategy: dict[str, Any]) -> dict
         "num_gpus": 4,
         "batch": {"per_gpu": 32},
         "topology": {"kind": "star", "num_hosts": 6, "host": {"gpu": "v100"}, "link": "25 Gbit/s", "hop": "5 us"},
+        "software": "plain",
         "transport": "nccl",
         "strategy": strategy,
         "stragglers": [] if straggler is None else [straggler],

@@ -18,7 +18,8 @@ from tests.contracts.exactness import check_exact
 NUM_GPUS = 4
 HOST_BOUND: dict[str, Any] = {
     "batch": {"per_gpu": 1},
-    "compute": {"library": "eager"},
+    "software": {"library": "eager", "host": "pytorch-eager"},
+    "compute": {},
     "topology": {"host": {"gpu": "h100"}},
 }
 """A host needs longer to issue kernels than the GPU needs to run them."""
@@ -68,6 +69,7 @@ def scenario(kind: str, situation: dict[str, Any]) -> dict[str, Any]:
         "num_gpus": NUM_GPUS,
         "batch": {"per_gpu": 32},
         "topology": {"kind": "star", "num_hosts": 8, "host": host, "link": "25 Gbit/s", "hop": "5 us"},
+        "software": "plain",
         "transport": "nccl",
         "num_iterations": 6,
         "seed": 3,

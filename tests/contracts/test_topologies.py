@@ -61,6 +61,7 @@ def test_default_equals_exact(kind: str, other: dict[str, Any]) -> None:
         "num_gpus": 8,
         "batch": {"per_gpu": 16},
         "topology": a_topology(kind),
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
         "num_iterations": 3,

@@ -86,10 +86,11 @@ def test_a_folded_layout_issues_in_backward_only_what_is_exchanged_there(
             "num_gpus": 8,
             "batch": {"per_gpu": 1},
             "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "infiniband-hdr", "hop": "1 us"},
+            "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"},
             "transport": "nccl",
             "strategy": strategy,
             "parallelism": layout,
-            "compute": {"library": "eager"},
+            "compute": {},
             "num_iterations": 2,
         }
     )

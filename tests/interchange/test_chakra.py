@@ -115,6 +115,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, list[
         "num_gpus": 8,
         "batch": {"per_gpu": 4},
         "topology": {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"},
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "parallelism": {"tensor": 2, "pipeline": 2, "micro_batches": 2, "sharding": "zero-1"},

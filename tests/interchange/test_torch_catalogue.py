@@ -131,6 +131,7 @@ def test_resnet50_as_people_write_it_forecasts_like_the_catalogues(traced: Any, 
             "num_gpus": [1, 8],
             "batch": {"per_gpu": 32},
             "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "m40"}, "link": "ethernet-10g"},
+            "software": "plain",
             "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         }
         seconds.append([run.iteration_s for run in clustersim.sweep(clustersim.load_scenario(scenario)).runs])

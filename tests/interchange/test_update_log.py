@@ -22,6 +22,7 @@ def sweep():
             "num_gpus": 4,
             "batch": {"per_gpu": 8},
             "topology": {"kind": "star", "num_hosts": 4, "gpu": "k80", "link": "10 GB/s", "hop": "1 us"},
+            "software": "plain",
             "strategy": [{"kind": "async", "staleness_aware_rate": True}, {"kind": "all-reduce"}],
             "num_iterations": 5,
             "stragglers": [{"kind": "lognormal", "cv": 0.2}],

@@ -24,7 +24,7 @@ GPT, WORDS, TOKENS, FEATURES = "gpt-2x256x4-seq128-vocab512-fused", 512, 128, 25
 def seconds(**compute: Any) -> dict[str, tuple[float, float]]:
     """Return the seconds of each layer of Llama 2 7B on one H100, forward and backward."""
     scenario = {
-        **{"model": "llama-2-7b", "num_gpus": 8, "batch": {"per_gpu": 1}, "precision": "amp-bf16"},
+        **{"software": "plain", "model": "llama-2-7b", "num_gpus": 8, "batch": {"per_gpu": 1}, "precision": "amp-bf16"},
         "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
         "compute": compute,
         "strategy": STRATEGY,
@@ -91,10 +91,11 @@ def test_a_profile_has_its_own_layers(key: str, value: str) -> None:
 
 def test_gpus_that_split_a_table_multiply_a_part_of_it_each() -> None:
     file = {
-        **{"model": GPT, "num_gpus": 4, "batch": {"per_gpu": 4}, "precision": "amp-bf16"},
+        **{"software": "plain", "model": GPT, "num_gpus": 4, "batch": {"per_gpu": 4}, "precision": "amp-bf16"},
         "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
+        "software": {"embedding": "product"},
         "parallelism": {"tensor": 4},
-        "compute": {"embedding": "product"},
+        "compute": {},
         "strategy": STRATEGY,
     }
     part = Setup(load_scenario(file).points()[0].point).laid_out.parts[0].pieces[0].layer

@@ -163,9 +163,16 @@ def test_a_scenario_names_the_kernel_and_its_library_no_longer_chooses():
 
     def seconds(**compute: str) -> float:
         scenario = {
-            **{"model": "llama-2-7b-seq32768", "num_gpus": 8, "batch": {"per_gpu": 1}, "precision": "amp-bf16"},
+            **{
+                "software": "plain",
+                "model": "llama-2-7b-seq32768",
+                "num_gpus": 8,
+                "batch": {"per_gpu": 1},
+                "precision": "amp-bf16",
+            },
             "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
-            "compute": {"library": "megatron", **compute},
+            "software": {"library": "megatron", "host": "megatron"},
+            "compute": {**compute},
             "strategy": {"kind": "all-reduce", "algorithm": "ring"},
             "memory_check": False,
         }

@@ -71,10 +71,11 @@ def test_a_rate_of_the_example_says_more_of_the_rounds_code_when_its_kernels_are
             "num_gpus": 1,
             "batch": {"per_gpu": 128},
             "topology": {"kind": "star", "num_hosts": 1, "link": "infiniband-hdr", "host": {"template": "dgx-a100"}},
+            "software": {"name": "plain", "library": library},
             "strategy": {"kind": "all-reduce"},
             "precision": "amp-fp16",
             "optimizer": "adam",
-            "compute": {"library": library, "single_gpu": rate},
+            "compute": {"single_gpu": rate},
         }
         return clustersim.simulate(asked).iteration_s
 

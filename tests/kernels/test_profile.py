@@ -241,7 +241,7 @@ def test_a_scenario_runs_on_measured_times(tmp_path: Path) -> None:
     import clustersim
 
     scenario = {
-        "name": "measured", "model": "nin", "num_gpus": 2, "batch": {"per_gpu": 8}, "transport": "nccl",
+        "name": "measured", "model": "nin", "num_gpus": 2, "batch": {"per_gpu": 8}, "software": "plain", "transport": "nccl",
         "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": "h200"}, "link": "ethernet-10g"},
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
     }  # fmt: skip

@@ -76,7 +76,7 @@ def one_gpu(rate: dict[str, Any], **more: Any) -> float:
     scenario = {
         "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "precision": "amp-bf16", "memory_check": False,
         "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
-        "strategy": {"kind": "all-reduce"}, "compute": {"library": "eager", "single_gpu": rate}, **more,
+        "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"}, "strategy": {"kind": "all-reduce"}, "compute": {"single_gpu": rate}, **more,
     }  # fmt: skip
     return clustersim.simulate(scenario).samples_per_s
 

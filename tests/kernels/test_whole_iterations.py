@@ -62,8 +62,9 @@ def test_a_scenario_takes_a_shipped_profile_by_its_name() -> None:
         "num_gpus": 2,
         "batch": {"per_gpu": 6},
         "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": GPU}, "link": "ethernet-10g"},
+        "software": {"name": "plain", "bucket_copies": "none"},
         "transport": "gloo",
-        "strategy": {"kind": "all-reduce", "copies": "none"},
+        "strategy": {"kind": "all-reduce"},
         "compute": {"profile": f"alexnet-{GPU}"},
     }
     run = clustersim.simulate(clustersim.load_scenario(scenario))

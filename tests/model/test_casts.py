@@ -49,7 +49,13 @@ def forward_s(**compute: Any) -> dict[int, float]:
     found = {}
     for micro_batches in (1, 4):
         scenario = {
-            **{"model": "llama-2-7b", "num_gpus": 8, "batch": {"per_gpu": micro_batches}, "precision": "amp-fp8"},
+            **{
+                "software": "plain",
+                "model": "llama-2-7b",
+                "num_gpus": 8,
+                "batch": {"per_gpu": micro_batches},
+                "precision": "amp-fp8",
+            },
             "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
             "strategy": {"kind": "all-reduce", "algorithm": "ring"},
             "parallelism": {"sharding": "zero-1", "micro_batches": micro_batches},
@@ -86,8 +92,8 @@ def test_a_published_rate_is_met_with_any_casts(kind: CastsKind) -> None:
     scenario = {
         "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "batch": {"per_gpu": 32}, "precision": "amp-fp8",
         "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
-        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 4}, "memory_check": False,
-        "compute": {"casts": kind, "single_gpu": single},
+        "software": {"name": "plain", "casts": kind}, "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 4}, "memory_check": False,
+        "compute": {"single_gpu": single},
     }  # fmt: skip
     assert clustersim.simulate(scenario).samples_per_s == pytest.approx(1000, rel=1e-9)
 

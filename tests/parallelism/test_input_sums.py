@@ -43,6 +43,7 @@ def asked(layout: dict[str, Any]) -> dict[str, Any]:
         "num_gpus": 2,
         "batch": {"global": 4},
         "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "25 GB/s", "hop": "1 us"},
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
         "memory_check": False,

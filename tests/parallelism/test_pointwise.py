@@ -16,6 +16,7 @@ SCENARIO = {
     "num_gpus": 1,
     "batch": {"global": 4},
     "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "10 Gbit/s"},
+    "software": "plain",
     "transport": "nccl",
     "strategy": {"kind": "all-reduce"},
     "precision": "amp-bf16",

@@ -107,12 +107,12 @@ def test_what_cannot_be_planned_ends_with_status_3(file: str, capsys: pytest.Cap
     [
         ("optimizer.skipped", "optimizer={kind: adam, skipped: true}"),
         ("optimizer.issue", "optimizer={kind: adam, issue: {operators: 9, each: 1 us}}"),
-        ("parallelism.handed", "parallelism.handed=whole"),
+        ("parallelism.handed", "software.handed=whole"),
         (
             "strategy.stream",
             "strategy={kind: all-reduce, algorithm: tree, overlap: false, buckets: whole, stream: default}",
         ),
-        ("strategy.shared_weights", "strategy.shared_weights=twice"),
+        ("strategy.shared_weights", "software.shared_weights=twice"),
     ],
 )
 def test_what_layouts_cannot_have_is_not_planned(

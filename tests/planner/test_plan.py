@@ -28,6 +28,7 @@ SCENARIO: dict[str, Any] = {
     "num_gpus": 4,
     "batch": {"global": 8},
     "topology": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"},
+    "software": "plain",
     "transport": "nccl",
     "strategy": {"kind": "all-reduce"},
 }
@@ -388,9 +389,9 @@ def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
 
 def test_a_plan_has_everything_beside_compute_that_can_be() -> None:
     strategy = {"kind": "all-reduce", "overlap": False}
-    awaited = {**SCENARIO, "parallelism": {"pipeline": 2, "messages": "awaited"}}
+    awaited = {**SCENARIO, "software": {"messages": "awaited"}, "parallelism": {"pipeline": 2}}
     assert [each.key for each in refusal(awaited, [4]).mistakes] == ["parallelism.messages"]
-    blocking = {**SCENARIO, "strategy": strategy, "compute": {"launch": "blocking"}}
+    blocking = {**SCENARIO, "software": {"launch": "blocking"}, "strategy": strategy, "compute": {}}
     assert [each.key for each in refusal(blocking, [4]).mistakes] == ["compute.launch"]
 
 

@@ -17,6 +17,7 @@ SCENARIO = {
     "num_gpus": 2,
     "batch": {"per_gpu": 8},
     "topology": {"kind": "star", "num_hosts": 6, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"},
+    "software": "plain",
     "strategy": {"kind": "all-reduce", "algorithm": "ring"},
     "num_iterations": 2,
 }

@@ -194,6 +194,7 @@ def test_the_title_says_how_long_a_gpu_waits_for_its_host():
             "host": {"template": "dual-socket", "gpu": "k80"},
             "link": "1 GB/s",
         },
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"offload": "optimizer"},
         "num_iterations": 1,
@@ -209,7 +210,7 @@ def test_the_title_says_how_long_a_gpu_waits_for_its_host():
 
 
 def test_ranks_that_are_drawn_as_one_lane_still_wait_for_one_another():
-    overrides = ["model=llama-3.1-8b", "parallelism.context_method=ring"]
+    overrides = ["model=llama-3.1-8b", "software.context_method=ring"]
     sweep = clustersim.sweep(clustersim.load_scenario("long-context", overrides))
     data = timeline_data(sweep, sweep.runs[0])
     assert (sweep.runs[0].num_gpus, len(data.lanes)) == (32, 1)

@@ -20,7 +20,7 @@ def test_a_scenario_without_overlap_is_valid(load):
     [
         ("strategy.overlap=true", "give overlap: false"),
         ("parallelism.sharding=zero-3", "give sharding: zero-1 or zero-2"),
-        ("parallelism.gather_overlap=true", "give gather_overlap: false"),
+        ("software.gather_overlap=true", "give gather_overlap: false"),
         ("parallelism.offload=optimizer", "give offload: none"),
         ("parallelism.pipeline=2", "give messages: awaited or paired"),
     ],
@@ -35,7 +35,7 @@ def test_overlap_with_compute_is_refused(load, mistakes, override, what):
     assert mistake.key == key
     assert what in mistake.message
     assert "compute.launch: blocking" in mistake.message
-    assert load(text, (override, "compute.launch=queued"))
+    assert load(text, (override, "software.launch=queued"))
 
 
 def test_the_remedy_for_a_schedule_without_awaited_messages_is_one_with_them(load, mistakes):
@@ -58,6 +58,6 @@ def test_masks_need_a_process_that_waits_for_every_kernel(load, mistakes):
     """Queued kernels may run at the same time."""
     text = BLOCKING + "parallelism: {micro_batches: 2, masks: host}"
     assert load(text)
-    (mistake,) = mistakes(text, ("compute.launch=queued",))
+    (mistake,) = mistakes(text, ("software.launch=queued",))
     assert mistake.key == "parallelism.masks"
     assert "leave masks out, or give compute.launch: blocking" in mistake.message

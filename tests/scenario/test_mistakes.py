@@ -440,7 +440,7 @@ def test_got_and_allowed_are_separate_fields(mistakes: Mistakes) -> None:
 
 def test_a_mistake_in_a_mapping_has_no_line_but_a_key() -> None:
     with pytest.raises(InputError) as caught:
-        load_scenario({"model": "alexnet", "num_gpus": "x", "batch": {"per_gpu": 0}})
+        load_scenario({"software": "plain", "model": "alexnet", "num_gpus": "x", "batch": {"per_gpu": 0}})
     assert [(mistake.key, mistake.line) for mistake in caught.value.mistakes] == [
         ("num_gpus", None),
         ("batch.per_gpu", None),

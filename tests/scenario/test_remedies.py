@@ -19,6 +19,7 @@ SCENARIO: dict[str, Any] = {
     "num_gpus": 8,
     "batch": {"global": 64},
     "topology": {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"},
+    "software": "plain",
     "transport": "nccl",
     "strategy": {"kind": "all-reduce"},
     "precision": "amp-fp16",
@@ -113,7 +114,7 @@ def test_a_change_that_the_strategy_does_not_allow_is_not_reported() -> None:
 
 
 def test_a_copy_that_fits_without_optimizer_state_gets_a_hint_of_offload() -> None:
-    alone = {"num_gpus": 1, "batch": {"global": 1}, "model": "megatron-1.2b"}
+    alone = {"software": "plain", "num_gpus": 1, "batch": {"global": 1}, "model": "megatron-1.2b"}
     assert "; it fits with parallelism {offload: optimizer}, which takes " in message_of(**alone)
     point = load_scenario({**SCENARIO, **alone, "parallelism": {"offload": "optimizer"}}).points()[0].point
     assert Setup(point).memory_warnings() == ()
@@ -123,6 +124,12 @@ def test_a_copy_that_fits_without_optimizer_state_gets_a_hint_of_offload() -> No
 
 def test_experts_that_do_not_fit_get_a_hint_of_sharding_before_offload() -> None:
     topology = {"kind": "star", "num_hosts": 2, "host": "dgx-h100", "link": "infiniband-ndr"}
-    changes: dict[str, Any] = {"model": "mixtral-8x7b", "num_gpus": 16, "batch": {"global": 16}, "topology": topology}
+    changes: dict[str, Any] = {
+        "software": "plain",
+        "model": "mixtral-8x7b",
+        "num_gpus": 16,
+        "batch": {"global": 16},
+        "topology": topology,
+    }
     message = message_of(**changes, precision="amp-bf16", parallelism={"expert": 8})
     assert "; it fits with parallelism {sharding: zero-2, recompute: selective}, which takes " in message

@@ -34,8 +34,9 @@ def iteration_s(model: str, stages: int, num_micro: int, messages: str, **other:
         "num_gpus": stages,
         "batch": {"global": num_micro},
         "topology": STAR,
+        "software": {"name": "plain", "messages": messages},
         "strategy": {"kind": "all-reduce", "overlap": False},
-        "parallelism": {"pipeline": stages, "micro_batches": num_micro, "messages": messages, **other},
+        "parallelism": {"pipeline": stages, "micro_batches": num_micro, **other},
         "num_iterations": 2,
         "memory_check": False,
     }
@@ -85,8 +86,9 @@ def test_folded_ranks_wait_as_long_as_all_ranks(model, messages):
         "num_gpus": 8,
         "batch": {"global": 16},
         "topology": STAR,
+        "software": {"name": "plain", "messages": messages},
         "strategy": {"kind": "all-reduce", "overlap": False},
-        "parallelism": {"pipeline": 4, "micro_batches": 8, "messages": messages},
+        "parallelism": {"pipeline": 4, "micro_batches": 8},
         "num_iterations": 2,
         "memory_check": False,
     }

@@ -35,6 +35,7 @@ def scenario(**other: Any) -> dict[str, Any]:
         "num_gpus": 4,
         "batch": {"per_gpu": 8},
         "topology": STAR,
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
         "num_iterations": 3,

@@ -43,6 +43,7 @@ def scenario(model: str, **other: Any) -> dict[str, Any]:
         "num_gpus": 8,
         "batch": {"per_gpu": 4},
         "topology": A100,
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "buckets": "whole"},
         "num_iterations": 2,

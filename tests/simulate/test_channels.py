@@ -113,6 +113,7 @@ def test_a_training_with_nccl_leaves_no_adapter_idle(algorithm: str) -> None:
         "num_gpus": 16,
         "batch": {"per_gpu": 32},
         "topology": {"kind": "star", "num_hosts": 2, "link": "infiniband-ndr", "host": "dgx-h100"},
+        "software": "plain",
         "strategy": {"kind": "all-reduce", "algorithm": algorithm},
         "num_iterations": 3,
     }
@@ -133,6 +134,7 @@ def test_ranks_dealt_to_hosts_in_turn_go_through_each_host_in_one_go() -> None:
         "num_gpus": 16,
         "batch": {"per_gpu": 32},
         "topology": {"kind": "star", "num_hosts": 2, "link": "100 Gbit/s", "host": H100 | {"nics": 1}},
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "num_iterations": 3,

@@ -23,7 +23,8 @@ def scenario():
         "num_gpus": 8,
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": HOSTS, "gpu": "p100", "link": "10 Gbit/s", "hop": "1 us"},
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole", "copies": "none"},
+        "software": {"name": "plain", "bucket_copies": "none"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
         "compute": {"variability": 0},
         "num_iterations": 2,
     }
@@ -133,6 +134,13 @@ def test_an_array_of_a_million_numbers_is_on_all_servers_however_few_bytes_they_
         "servers": {"num": 3, "on": "own-hosts", "whole": "hashed"},
     }
     topology = {**scenario["topology"], "num_hosts": 6}
-    asked = {**scenario, "model": "resnet50", "num_gpus": 3, "strategy": strategy, "topology": topology}
+    asked = {
+        **scenario,
+        "model": "resnet50",
+        "num_gpus": 3,
+        "software": "plain",
+        "strategy": strategy,
+        "topology": topology,
+    }
     whole, half = ({link.name: link.num_bytes for link in run(asked, kind).links} for kind in ("none", "fp16"))
     assert half == pytest.approx({name: num_bytes / 2 for name, num_bytes in whole.items()})

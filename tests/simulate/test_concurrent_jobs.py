@@ -54,6 +54,7 @@ def scenario(tmp_path):
         "num_gpus": 4,
         "batch": {"per_gpu": 8},
         "topology": STAR,
+        "software": "plain",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
         "num_iterations": 4,
     }
@@ -239,6 +240,7 @@ def test_the_timeline_ends_with_the_last_recorded_iteration_of_a_rank_that_is_ah
             "batch": {"global": 32},
             "precision": "amp-fp8",
             "topology": {"kind": "star", "num_hosts": 8, "link": "10 Gbit/s", "hop": "1 us", "host": host},
+            "software": "plain",
             "transport": "ideal",
             "strategy": {"kind": "server"},
             "parallelism": {"pipeline": 2, "micro_batches": 4},

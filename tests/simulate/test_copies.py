@@ -30,14 +30,23 @@ STAR = {"kind": "star", "num_hosts": 4, "gpu": "p100", "link": "10 GB/s", "hop":
 def asked(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "layers.yaml").write_text(WORKLOAD)
     model = str(tmp_path / "layers.yaml")
-    return {"model": model, "num_gpus": 4, "batch": {"per_gpu": 8}, "topology": STAR, "strategy": AFTER}
+    return {
+        "model": model,
+        "num_gpus": 4,
+        "batch": {"per_gpu": 8},
+        "topology": STAR,
+        "software": "plain",
+        "strategy": AFTER,
+    }
 
 
 def more(asked: dict[str, Any], copies: str, **changes: Any) -> dict[str, float]:
     """Return what copies add to each part of an iteration."""
     strategy = changes.pop("strategy", asked["strategy"])
     runs = [
-        clustersim.simulate({**asked, **changes, "strategy": {**strategy, "copies": each}}).breakdown_s
+        clustersim.simulate(
+            {**asked, **changes, "software": {"bucket_copies": each}, "strategy": {**strategy}}
+        ).breakdown_s
         for each in ("none", copies)
     ]
     return {part: runs[1][part] - runs[0][part] for part in ("compute", "communication_exposed")}
@@ -98,7 +107,7 @@ def test_where_messages_start_in_host_memory_a_core_copies_for_horovod(asked):
 @pytest.mark.parametrize("copies", ["pytorch", "horovod", "theano-mpi"])
 @pytest.mark.parametrize("transport", ["ideal", "mpi"])
 def test_shortcuts_change_nothing_of_copies(asked, copies, transport):
-    asked |= {"strategy": {**RING, "copies": copies, "buckets": "50 MB"}, "transport": transport}
+    asked |= {"software": {"bucket_copies": copies}, "strategy": {**RING, "buckets": "50 MB"}, "transport": transport}
     asked["stragglers"] = [{"kind": "lognormal", "sigma": 0.3}]
     quick, exact = (clustersim.simulate(asked, exact=each).breakdown_s for each in (False, True))
     assert quick == pytest.approx(exact, rel=1e-9, abs=1e-12)
@@ -127,7 +136,9 @@ def test_copies_are_made_once_for_many_batches_that_are_added_up(asked):
 def test_by_default_pytorch_copies_gradients_of_whole_models_in_its_buckets(asked, changes, copies):
     asked |= {"batch": {"global": 32}, **changes}
     by_default, said = (
-        clustersim.simulate({**asked, "strategy": {**asked["strategy"], "copies": each}}).iteration_s
+        clustersim.simulate(
+            {**asked, "software": {"bucket_copies": each}, "strategy": {**asked["strategy"]}}
+        ).iteration_s
         for each in ("auto", copies)
     )
     assert by_default == said
@@ -135,7 +146,7 @@ def test_by_default_pytorch_copies_gradients_of_whole_models_in_its_buckets(aske
 
 @pytest.mark.parametrize("copies", ["auto", "none", "pytorch", "pytorch-view", "horovod", "theano-mpi"])
 def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
-    asked |= {"precision": "fp16", "strategy": {**AFTER, "copies": copies}}
+    asked |= {"precision": "fp16", "software": {"bucket_copies": copies}, "strategy": {**AFTER}}
     plain, as_short = (clustersim.simulate({**asked, "compression": each}) for each in ("none", "fp16"))
     assert as_short.breakdown_s == plain.breakdown_s
     found = forecast(load_scenario({**asked, "compression": "fp16"}).points()[0].point).warnings
@@ -146,7 +157,7 @@ def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
     ("changes", "words"),
     [
         (
-            {"strategy": {**RING, "buckets": "layer", "copies": "horovod"}},
+            {"software": {"bucket_copies": "horovod"}, "strategy": {**RING, "buckets": "layer"}},
             "Horovod does not copy a gradient",
         ),
         ({"parallelism": {"sharding": "zero-1"}}, "with sharding, offload or pipedream"),
@@ -154,7 +165,7 @@ def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
     ],
 )
 def test_a_warning_names_copies_that_are_not_made(asked, changes, words):
-    asked |= {"strategy": {**AFTER, "copies": "pytorch"}, **changes}
+    asked |= {"software": {"bucket_copies": "pytorch"}, "strategy": {**AFTER}, **changes}
     assert [each for each in forecast(load_scenario(asked).points()[0].point).warnings if words in each]
 
 

@@ -22,6 +22,7 @@ def scenario(stream: str, num_gpus: int = 4, **other: Any) -> dict[str, Any]:
         "num_gpus": num_gpus,
         "batch": {"per_gpu": 64},
         "topology": {"kind": "star", "num_hosts": 1, "host": {"gpu": "k40", "num_gpus": 8}, "link": "10 GB/s"},
+        "software": "plain",
         "transport": "cuda-copies",
         "strategy": TREE | {"stream": stream},
         "compute": {"variability": 0},

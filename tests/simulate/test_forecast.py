@@ -27,8 +27,9 @@ def scenario(tmp_path):
         "num_gpus": 4,
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": 8, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"},
+        "software": {"name": "plain", "bucket_copies": "none"},
         "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole", "copies": "none"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
         "optimizer": {"kind": "sgd"},
     }
 
@@ -221,6 +222,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_sum_or_only_warned_about(
         "num_gpus": 2,
         "batch": {"per_gpu": 512},
         "topology": {"kind": "star", "num_hosts": 2, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"},
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "num_iterations": 1,
     }

@@ -47,6 +47,7 @@ def test_a_forecast_runs_with_the_raised_threshold() -> None:
         "num_gpus": 1,
         "batch": {"per_gpu": 8},
         "topology": star,
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
     }
     gc.set_threshold(700, 10, 10)

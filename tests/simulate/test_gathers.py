@@ -22,11 +22,12 @@ def scenario(gathers: str, micro_batches: int, overlap: bool = False, **layout: 
         "num_gpus": COPIES,
         "batch": {"per_gpu": 4},
         "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": "10 GB/s", "hop": 0},
+        "software": {"name": "plain", "launch": "graphs", "gathers": gathers},
         "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": overlap, "buckets": "whole"},
-        "parallelism": {"sharding": "zero-2", "micro_batches": micro_batches, "gathers": gathers, **layout},
+        "parallelism": {"sharding": "zero-2", "micro_batches": micro_batches, **layout},
         "precision": "amp-bf16",
-        "compute": {"variability": 0, "launch": "graphs"},
+        "compute": {"variability": 0},
         "num_iterations": 2,
     }
 

@@ -23,6 +23,7 @@ def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
         "num_gpus": 4,
         "batch": {"global": 16},
         "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "a100"}, "link": "10 GB/s", "hop": "1 us"},
+        "software": "plain",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "precision": "amp-bf16",
         "parallelism": layout,

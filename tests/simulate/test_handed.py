@@ -22,8 +22,9 @@ def scenario(handed: str, **other: Any) -> dict[str, Any]:
         "num_gpus": 2 * TENSOR,
         "batch": {"global": 16},
         "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": "v100", "num_gpus": TENSOR}, "link": "1 GB/s"},
+        "software": {"name": "plain", "handed": handed},
         "strategy": {"kind": "all-reduce"},
-        "parallelism": {"tensor": TENSOR, "pipeline": 2, "micro_batches": 1, "handed": handed, **other},
+        "parallelism": {"tensor": TENSOR, "pipeline": 2, "micro_batches": 1, **other},
         "compute": {"variability": 0},
         "num_iterations": 1,
     }

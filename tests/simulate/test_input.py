@@ -31,6 +31,7 @@ def scenario():
             "host": {"template": "dual-socket", "gpu": "p100", "num_gpus": 2},
             "link": "infiniband-fdr",
         },
+        "software": "plain",
         "strategy": STRATEGIES["all-reduce"],
         "num_iterations": 8,
     }

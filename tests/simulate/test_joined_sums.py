@@ -27,6 +27,7 @@ def scenario(**layout: Any) -> dict[str, Any]:
             **{"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": f"{RATE:g} B/s"},
             "hop": f"{HOP_S} s",
         },
+        "software": "plain",
         "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "parallelism": {"sharding": "zero-2", "sharding_over": GROUP, **layout},

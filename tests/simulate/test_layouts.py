@@ -42,6 +42,7 @@ def scenario(model: str, num_gpus: int, parallelism: dict[str, Any], **other: An
         "num_gpus": num_gpus,
         "batch": {"per_gpu": 8},
         "topology": STAR,
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "parallelism": parallelism,
         "num_iterations": 2,

@@ -29,6 +29,7 @@ def scenario(tmp_path: Path) -> dict[str, Any]:
         "num_gpus": 4,
         "batch": {"per_gpu": 8},
         "topology": cluster,
+        "software": "plain",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "optimizer": {"kind": "momentum"},
         "num_iterations": 2,

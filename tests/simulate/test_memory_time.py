@@ -16,6 +16,7 @@ SCENARIO: dict[str, Any] = {
     "num_gpus": 4,
     "batch": {"global": 8},
     "topology": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "100 Gbit/s"},
+    "software": "plain",
     "transport": "nccl",
     "strategy": {"kind": "all-reduce"},
     "precision": "amp-fp16",

@@ -31,6 +31,7 @@ def asked(layout: dict[str, Any], num_gpus: int = 16, host: Any = "dgx-a100", **
         "num_gpus": num_gpus,
         "batch": {"global": layout["micro_batches"] * num_gpus // split},
         "topology": {"kind": "star", "num_hosts": 4, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
+        "software": "plain",
         "transport": "nccl",
         "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
         "precision": "amp-fp16",

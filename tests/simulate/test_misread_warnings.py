@@ -14,6 +14,7 @@ ASKED: dict[str, Any] = {
     "num_gpus": 8,
     "batch": {"global": 16},
     "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "h100"}, "link": "10 Gbit/s", "hop": "1 us"},
+    "software": "plain",
     "strategy": {"kind": "all-reduce"},
     "num_iterations": 2,
 }

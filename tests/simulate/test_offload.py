@@ -53,6 +53,7 @@ def scenario(model: str, topology: dict[str, Any], num_gpus: int = 1, **layout: 
         "num_gpus": num_gpus,
         "batch": {"per_gpu": BATCH},
         "topology": topology,
+        "software": "plain",
         "optimizer": "adam",
         "strategy": {"kind": "all-reduce", "buckets": "layer"},
         "parallelism": {"data": num_gpus, **layout},

@@ -40,6 +40,7 @@ def scenario(model: str, num_gpus: int, data: int = 1, **other: Any) -> dict[str
         "num_gpus": num_gpus,
         "batch": {"global": 8 * data},
         "topology": SWITCHED,
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"kind": "paths", "data": data},
         "compute": {"variability": 0},

@@ -46,6 +46,7 @@ def scenario(model: str, num_gpus: int, parallelism: dict[str, Any], **other: An
         "num_gpus": num_gpus,
         "batch": {"per_gpu": 8},
         "topology": STAR,
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "parallelism": {"schedule": "pipedream", **parallelism},
         "num_iterations": 2,
@@ -114,7 +115,11 @@ def test_a_stage_stashes_the_weights_of_the_micro_batches_under_way(equal: str) 
 @pytest.mark.parametrize("num_gpus", [1, 4])
 def test_one_stage_is_plain_training_on_micro_batches(num_gpus: int) -> None:
     strategy = {"kind": "all-reduce", "copies": "none"}  # where micro-batches update by themselves none are made
-    other = {"strategy": strategy, "compute": {"launch": "graphs"}}  # else the host goes ahead to the next micro-batch
+    other = {
+        "software": {"launch": "graphs"},
+        "strategy": strategy,
+        "compute": {},
+    }  # else the host goes ahead to the next micro-batch
     run = clustersim.simulate(scenario("resnet50", num_gpus, {"micro_batches": 2}, batch={"per_gpu": 16}, **other))
     plain = clustersim.simulate(scenario("resnet50", num_gpus, {}, **other))
     assert run.iteration_s == pytest.approx(2 * plain.iteration_s, rel=1e-9)

@@ -15,6 +15,7 @@ SCENARIO: dict[str, Any] = {
     "num_gpus": 4,
     "batch": {"per_gpu": 32},
     "topology": {"kind": "star", "num_hosts": 4, "gpu": "v100", "link": "10 Gbit/s"},
+    "software": "plain",
     "transport": "nccl",
     "strategy": {"kind": "all-reduce"},
     "num_iterations": 2,

@@ -14,6 +14,7 @@ from clustersim.simulate.collective import time_collective
 
 HOST = {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2680-v3"}
 SCENARIO: dict[str, Any] = {
+    "software": "plain",
     "model": "alexnet",
     "num_gpus": 8,
     "batch": {"per_gpu": 1},

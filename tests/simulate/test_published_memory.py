@@ -71,7 +71,13 @@ def test_megatron_lm_allocates_what_is_forecast(
     optimizer. That copies are two is what its state takes there: 12.2 bytes a parameter of a rank, 6 + 12 / 2.
     """
     path = write_workload_file(megatron_7b(), tmp_path / "megatron.yaml")
-    changes: dict[str, Any] = {"model": str(path), "num_gpus": 8, "batch": {"global": 8}, "precision": "amp-bf16"}
+    changes: dict[str, Any] = {
+        "software": "plain",
+        "model": str(path),
+        "num_gpus": 8,
+        "batch": {"global": 8},
+        "precision": "amp-bf16",
+    }
     changes["compute"] = {"library": "megatron"}
     topology = {**HOST, "host": "dgx-h100"}
     point = load_scenario({**BASE, **changes, "topology": topology, "parallelism": {**layout, "sharding": "zero-1"}})
@@ -89,7 +95,8 @@ TORCHTITAN: dict[str, Any] = {
     "batch": {"per_gpu": 2},
     "precision": "amp-bf16",
     "topology": {**HOST, "host": {"template": "dgx-h100", "gpu": "h100-96gb"}},
-    "parallelism": {"sharding": "zero-3", "sharding_copies": "parameters", "recompute": "selective"},
+    "software": {"name": "plain", "sharding_copies": "parameters"},
+    "parallelism": {"sharding": "zero-3", "recompute": "selective"},
 }
 LLAMA_70B: dict[str, Any] = {
     "model": "llama-3.1-70b",

@@ -24,6 +24,7 @@ def scenario(**layout: Any) -> dict[str, Any]:
         "num_gpus": 4,
         "batch": {"per_gpu": 16},
         "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "a100"}, "link": "1 TB/s", "hop": "1 us"},
+        "software": "plain",
         "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "parallelism": layout,

@@ -16,6 +16,7 @@ ASKED: dict[str, Any] = {
     "num_gpus": 8,
     "batch": {"global": 16},
     "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "10 GB/s", "hop": "1 us"},
+    "software": "plain",
     "strategy": {"kind": "all-reduce"},
     "num_iterations": 2,
 }
@@ -55,7 +56,7 @@ def test_a_warning_names_a_key_that_changes_nothing(layout: dict[str, Any], stra
 @pytest.mark.parametrize(("precision", "is_warned"), [("fp32", True), ("amp-fp8", False)])
 def test_a_warning_names_casts_to_8_bits_where_nothing_is_cast(precision: str, is_warned: bool) -> None:
     topology = {**ASKED["topology"], "host": {"gpu": "h100"}}
-    asked = {**ASKED, "topology": topology, "precision": precision, "compute": {"casts": "te"}}
+    asked = {**ASKED, "topology": topology, "precision": precision, "software": {"casts": "te"}, "compute": {}}
     found = forecast(load_scenario(asked).points()[0].point).warnings
     assert any(each.startswith("compute.casts changes nothing") for each in found) == is_warned
 
@@ -89,7 +90,7 @@ def test_a_warning_names_copies_of_a_single_gpu() -> None:
     alone = {**ASKED, "num_gpus": 1, "batch": {"global": 2}}
     runs = []
     for copies in ("none", "pytorch"):
-        asked = {**alone, "strategy": {"kind": "all-reduce", "copies": copies}}
+        asked = {**alone, "software": {"bucket_copies": copies}, "strategy": {"kind": "all-reduce"}}
         runs.append(forecast(load_scenario(asked).points()[0].point))
     assert runs[0].run.iteration_s == runs[1].run.iteration_s
     found = [sum("strategy.copies changes nothing" in each for each in one.warnings) for one in runs]

@@ -23,6 +23,7 @@ SCENARIO = {
     "num_gpus": [1, 2, 4],
     "batch": {"per_gpu": 4},
     "topology": {"kind": "star", "num_hosts": 4, "gpu": "k80", "link": "1 GB/s"},
+    "software": "plain",
     "strategy": {"kind": "all-reduce", "algorithm": "ring"},
     "num_iterations": 1,
 }
@@ -154,9 +155,9 @@ def test_points_of_a_sweep_cast_weights_as_often_as_each_alone() -> None:
     host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 4, "nvlink": "100 GB/s"}
     file = {
         "model": "gpt-2x1024x16-seq1024-vocab5120", "batch": {"per_gpu": 4}, "precision": "amp-fp8",
-        "transport": "nccl",
+        "software": {"name": "plain", "casts": "te-cached"}, "transport": "nccl",
         "topology": {"kind": "star", "num_hosts": 1, "link": "100 Gbit/s", "hop": "1 us", "host": host},
-        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 2}, "compute": {"casts": "te-cached"},
+        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 2}, "compute": {},
         "num_gpus": 4, "memory_check": False, "num_iterations": 2,
     }  # fmt: skip
     more = {**file, "batch": {"per_gpu": 8}, "parallelism": {"micro_batches": 4}}

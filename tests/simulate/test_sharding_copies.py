@@ -23,6 +23,7 @@ def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
         "num_gpus": COPIES,
         "batch": {"per_gpu": 4},
         "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": "1 TB/s", "hop": "1 us"},
+        "software": "plain",
         "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "parallelism": {"sharding": "zero-3", **layout},

@@ -41,6 +41,7 @@ def scenario(model: str, layout: dict[str, Any], num_gpus: int = COPIES, **other
             **{"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": f"{RATE:g} B/s"},
             "hop": f"{HOP_S} s",
         },
+        "software": "plain",
         "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "whole", "overlap": False},
         "parallelism": layout,

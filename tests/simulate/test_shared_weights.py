@@ -20,7 +20,14 @@ RING = {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}
 
 
 def asked(model: str = f"gpt-2x{FEATURES}x4-seq32-vocab{WORDS}", **changes: Any) -> dict[str, Any]:
-    given = {"model": model, "num_gpus": 2, "batch": {"per_gpu": 4}, "topology": STAR, "transport": "nccl"}
+    given = {
+        "model": model,
+        "num_gpus": 2,
+        "batch": {"per_gpu": 4},
+        "topology": STAR,
+        "software": "plain",
+        "transport": "nccl",
+    }
     return {**given, "strategy": RING, **changes}
 
 

@@ -21,7 +21,7 @@ def scenario(skipped: bool, **other: Any) -> dict[str, Any]:
         "num_gpus": COPIES,
         "batch": {"per_gpu": 4},
         "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "v100"}, "link": "10 GB/s", "hop": 0},
-        "transport": "ideal",
+        "software": "plain", "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
         "parallelism": {"sharding": "zero-1"},
         "precision": "amp-fp16",
@@ -73,7 +73,10 @@ def test_of_deepspeeds_kernels_those_of_the_exchange_are_left(sharding: str | No
             {"strategy": {"kind": "server", "servers": {"num": 1, "on": "workers"}}, "parallelism": {}},
             "strategy server",
         ),
-        ({"parallelism": {"sharding": "zero-1", "gradient_kernels": "megatron"}}, "gradient_kernels: megatron"),
+        (
+            {"software": {"gradient_kernels": "megatron"}, "parallelism": {"sharding": "zero-1"}},
+            "gradient_kernels: megatron",
+        ),
     ],
 )
 def test_what_does_not_overflow_is_not_skipped(other: dict[str, Any], why: str) -> None:

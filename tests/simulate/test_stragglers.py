@@ -31,7 +31,8 @@ def scenario(tmp_path: Path) -> dict[str, Any]:
         "num_gpus": 4,
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": 8, "gpu": "k80", "link": "1 GB/s", "hop": 0},
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole", "copies": "none"},
+        "software": {"name": "plain", "bucket_copies": "none"},
+        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "buckets": "whole"},
         "optimizer": {"kind": "sgd"},
     }
 

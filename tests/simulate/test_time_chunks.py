@@ -25,9 +25,10 @@ def scenario(num_chunks: int, **other: Any) -> dict[str, Any]:
         "num_gpus": 2,
         "batch": {"global": 40},
         "topology": STAR,
+        "software": {"name": "plain", "launch": "graphs"},
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
-        "compute": {"launch": "graphs"},
+        "compute": {},
         "num_iterations": 2,
         **other,
     }

@@ -35,10 +35,11 @@ def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
         "num_gpus": 8,
         "batch": {"per_gpu": 4},
         "topology": DGX,
+        "software": {"name": "plain", "launch": "graphs"},
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
-        "compute": {"launch": "graphs"},
+        "compute": {},
         **other,
     }
 

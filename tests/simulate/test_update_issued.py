@@ -21,9 +21,10 @@ def scenario(issue: dict[str, Any] | None, num_gpus: int = 8, **other: Any) -> d
         "num_gpus": num_gpus,
         "batch": {"per_gpu": 8},
         "topology": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 GB/s"},
+        "software": {"name": "plain", "update_issue": issue},
         "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
-        "optimizer": {"kind": "adam", "issue": issue},
+        "optimizer": {"kind": "adam"},
         "compute": {"variability": 0},
         "num_iterations": 2,
     } | other

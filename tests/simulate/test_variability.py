@@ -29,7 +29,7 @@ def scenario(strategy: dict[str, Any] = ALL_REDUCE, num_gpus: int = 8, **other: 
             "kind": "star", "num_hosts": 4, "link": "1000000 GB/s", "hop": 0,
             "host": {"template": "dgx-1", "gpu": "v100", "num_gpus": 2, "nvlink": "1000000 GB/s"},
         },
-        "transport": "ideal",
+        "software": "plain", "transport": "ideal",
         "strategy": strategy,
         "num_iterations": 4,
     } | other  # fmt: skip
@@ -81,7 +81,13 @@ def test_the_expected_slowest_is_what_drawn_gpus_come_to(
 
 
 def test_layers_over_two_gpus_wait_for_the_slower_of_them() -> None:
-    layout = {"parallelism": {"tensor": 2}, "num_gpus": 2, "model": "gpt2-small", "batch": {"per_gpu": 2}}
+    layout = {
+        "software": "plain",
+        "parallelism": {"tensor": 2},
+        "num_gpus": 2,
+        "model": "gpt2-small",
+        "batch": {"per_gpu": 2},
+    }
     plain, found = (
         clustersim.simulate(scenario(compute={"variability": cv, "launch": "graphs"}, **layout)) for cv in (0, CV)
     )

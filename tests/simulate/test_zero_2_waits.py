@@ -21,7 +21,7 @@ def scenario(sharding: str, overlap: bool = False, micro_batches: int = 1, **oth
         "num_gpus": COPIES,
         "batch": {"per_gpu": 4},
         "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": "10 GB/s", "hop": 0},
-        "transport": "ideal",
+        "software": "plain", "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": overlap, "buckets": "4 MiB"},
         "parallelism": {"sharding": sharding, "micro_batches": micro_batches},
         "compute": {"variability": 0},

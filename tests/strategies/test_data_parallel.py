@@ -79,6 +79,7 @@ SCENARIO = {
     "num_gpus": 4,
     "batch": {"per_gpu": 8},
     "topology": {"kind": "star", "num_hosts": 2, "link": "1 GB/s", "host": HOST | {"nics": 1}},
+    "software": "plain",
     "transport": "nccl",
     "strategy": {"kind": "data-parallel"},
     "memory_check": False,

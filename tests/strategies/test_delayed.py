@@ -17,6 +17,7 @@ def scenario(link: str, **strategy: Any) -> dict[str, Any]:
         "num_gpus": 4,
         "batch": {"per_gpu": 32},
         "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "v100"}, "link": link, "hop": "5 us"},
+        "software": "plain",
         "transport": "nccl",
         "compute": {"variability": 0},
         "strategy": {"kind": "delayed", "algorithm": "ring", **strategy},
@@ -31,7 +32,9 @@ def test_every_gradient_is_one_version_old() -> None:
 
 
 def test_an_iteration_is_compute_where_all_communication_hides_behind_it() -> None:
-    run = clustersim.simulate(scenario("400 Gbit/s") | {"compute": {"variability": 0, "launch": "graphs"}})
+    run = clustersim.simulate(
+        scenario("400 Gbit/s") | {"software": {"launch": "graphs"}, "compute": {"variability": 0}}
+    )
     assert run.breakdown_s["communication_exposed"] == pytest.approx(0.0, abs=1e-12)
     compute_s = run.breakdown_s["compute"] + run.breakdown_s["slowed"]  # the ring occupies SMs meanwhile
     assert run.iteration_s == pytest.approx(compute_s, rel=1e-9)

@@ -109,6 +109,7 @@ SCENARIO = {
     "num_gpus": 4,
     "batch": {"per_gpu": 4},
     "topology": {"kind": "star", "num_hosts": 5, "gpu": "k80", "link": "1 GB/s", "hop": "1 us"},
+    "software": "plain",
     "strategy": {"kind": "async"},
     "num_iterations": 20,
 }
@@ -122,7 +123,7 @@ STRAGGLERS = {
 
 def results_of_both(monkeypatch, stragglers, launch):
     """Return the results from kernels and from processes."""
-    asked, found = SCENARIO | {"stragglers": STRAGGLERS[stragglers], "compute": {"launch": launch}}, []
+    asked, found = SCENARIO | {"stragglers": STRAGGLERS[stragglers], "software": {"launch": launch}, "compute": {}}, []
     for max_messages in (0, 1_000_000):
         monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", max_messages)
         found.append(clustersim.sweep(asked).to_dict())

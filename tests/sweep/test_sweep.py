@@ -12,6 +12,7 @@ SCENARIO = {
     "num_gpus": [1, 2],
     "batch": {"per_gpu": 4},
     "topology": {"kind": "star", "num_hosts": 4, "gpu": "k80", "link": ["1 GB/s", "2 GB/s"], "hop": "1 us"},
+    "software": "plain",
     "strategy": {"kind": "all-reduce", "algorithm": "ring"},
     "num_iterations": 1,
 }

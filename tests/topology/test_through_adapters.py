@@ -54,6 +54,7 @@ def test_training_on_one_host_is_slower_by_the_adapter():
         "num_gpus": 4,
         "batch": {"per_gpu": 8},
         "topology": {**CLUSTER, "num_hosts": 1},
+        "software": "plain",
         "strategy": {"kind": "all-reduce", "overlap": False},
     }
     own, by_adapter = (
@@ -76,6 +77,7 @@ def test_a_scenario_without_adapters_is_refused_at_its_transport():
         "num_gpus": 2,
         "batch": {"per_gpu": 8},
         "topology": pair | {"links": [{"a": "gpu0", "b": "gpu1"}]},
+        "software": "plain",
         "transport": "mpi-adapter",
         "strategy": {"kind": "all-reduce"},
     }

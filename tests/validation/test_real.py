@@ -188,7 +188,14 @@ def test_a_gpu_that_has_a_sheet_is_forecast_without_the_run_too(tmp_path: Path) 
     found = validate_real(made.write(tmp_path, made.document(made.compute(), facts=facts)))
     point = one(found, "without measurements of this run")
     own = {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s"}
-    scenario = {"model": "alexnet", "num_gpus": 1, "batch": {"per_gpu": 4}, "topology": own, "strategy": "all-reduce"}
+    scenario = {
+        "model": "alexnet",
+        "num_gpus": 1,
+        "batch": {"per_gpu": 4},
+        "topology": own,
+        "software": "plain",
+        "strategy": "all-reduce",
+    }
     assert point.role == "prediction"
     assert point.simulated == pytest.approx(1e3 * simulate(scenario | {"strategy": {"kind": "all-reduce"}}).iteration_s)
 

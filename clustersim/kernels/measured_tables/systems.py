@@ -22,7 +22,7 @@ SYSTEMS_FILE = Path(__file__).with_name("systems.yaml")
 
 @dataclass(frozen=True)
 class AttentionTable:
-    """The library whose rows of fused attention are taken, and the values of `compute.attention` that it is."""
+    """The library whose rows of fused attention are taken, and the values of `software.attention` that it is."""
 
     library: str
     kernels: tuple[str, ...]

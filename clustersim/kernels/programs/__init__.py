@@ -1,4 +1,4 @@
 """Operations that training programs run in addition to the GEMMs of a layer: the bytes that each moves through memory.
 
-One module for each program or group of operations. `compute.library` in a scenario selects among them.
+One module for each program or group of operations. `software.library` in a scenario selects among them.
 """

@@ -309,6 +309,7 @@ def test_a_validation_has_the_law_unless_its_scenario_says_otherwise() -> None:
         "num_gpus": 1,
         "batch": {"per_gpu": 8},
         "topology": "dgx-1",
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
     }
     point = load_scenario(scenario).points()[0].point
@@ -324,6 +325,7 @@ def test_a_scenario_that_asks_for_tables_in_vain_is_told_at_its_key() -> None:
         "num_gpus": 1,
         "batch": {"per_gpu": 8},
         "topology": "dgx-1",
+        "software": "plain",
         "strategy": {"kind": "all-reduce"},
         "compute": {"kernels": "measured"},
     }
