@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from clustersim.hardware import Gpu
@@ -120,6 +120,15 @@ class LayerTime:
             self.backward_weights_issue,
         )
 
+    def issued_in(self, factor: float) -> LayerTime:
+        """Return the same kernels, issued by a host that takes `factor` times as long."""
+        return replace(
+            self,
+            forward_issue=self.forward_issue.scaled(factor),
+            backward_data_issue=self.backward_data_issue.scaled(factor),
+            backward_weights_issue=self.backward_weights_issue.scaled(factor),
+        )
+
 
 class HostIssue(NamedTuple):
     """What a host takes to issue the rest of an iteration: seconds a collective, a message, and a unit of shards.
@@ -134,13 +143,18 @@ class HostIssue(NamedTuple):
     update: PassIssue = NOT_ISSUED
     awaits_messages: bool = False
 
+    def scaled(self, factor: float) -> HostIssue:
+        """Return a host that takes `factor` times as long."""
+        exchange_s, message_s, unit_s = (factor * each for each in (self.exchange_s, self.message_s, self.unit_s))
+        return HostIssue(exchange_s, message_s, unit_s, self.update.scaled(factor), self.awaits_messages)
+
 
 NO_HOST = HostIssue()
 """No host is simulated: times contain it, or are ideal."""
 
 
 class Anchoring(NamedTuple):
-    """What measured runs say of a forecast: a factor on the times of kernels, and `fixed_s` more in every iteration."""
+    """What measured runs say: a factor on kernels and on the host that issues them, and a fixed time of iterations."""
 
     factor: float = 1.0
     fixed_s: float = 0.0

@@ -52,19 +52,20 @@ def work_of(
 
 
 def _anchored(work: Workload, anchoring: Anchoring | None, library: Library) -> Workload:
-    """Return work whose kernels take `factor` times as long, in iterations that begin with a fixed time.
+    """Return work whose kernels, and its host that issues them, take `factor` times as long, after a fixed time.
 
-    What the host takes to issue kernels stays as it is, and so does the wait of a process for each of its kernels.
+    A process that waits for each of its kernels waits as long for it as before.
     """
     if anchoring is None:
         return work
     factor, layers, is_blocking = anchoring.factor, work.layers, work.launch == "blocking"
     layers = with_launch_waits(layers, library, -1) if is_blocking else layers
-    layers = tuple(layer.scaled(factor, "anchored") for layer in layers)
+    layers = tuple(layer.scaled(factor, "anchored").issued_in(factor) for layer in layers)
     return replace(
         work,
         layers=with_launch_waits(layers, library) if is_blocking else layers,
         optimizer_s=factor * work.optimizer_s,
+        host=work.host.scaled(factor),
         kernel_factor=factor,
         fixed_s=anchoring.fixed_s,
     )

@@ -22,6 +22,7 @@ LEAST, MOST = 0.2, 5.0
 """Factors outside are no error of kernels: the figure, or the scenario, is another training's."""
 
 _TOLERANCE = 1e-12
+_NEAR = 1e-9
 _GRADIENT = 1e-6
 _STEP = 1e-4
 """Change of the factor, and of the fixed time as a share of the iteration, that gives a derivative."""
@@ -139,11 +140,14 @@ def _least_squares(ratios: Ratios, scale_s: float, fixed: bool) -> tuple[Anchori
         gtol=_TOLERANCE,
     )
     factor, share = at(found.x).tolist()
-    if found.active_mask[0]:
+    if not LEAST + _NEAR < factor < MOST - _NEAR:
         far = f"{LEAST:g} times as long as estimated, or less" if factor < 1 else f"{MOST:g} times as long, or more"
         message = (
             f"the measured runs ask for kernels that take {far}: check the figures, and that the runs are the "
             "scenario's (`set` states what differed)"
         )
         raise InputError(message, got=f"{factor:.3g}", allowed=f"a factor of {LEAST:g} to {MOST:g}")
-    return Anchoring(factor, share * scale_s), bool(fixed and found.active_mask[1] and found.grad[1] > _GRADIENT)
+    if share > _NEAR:
+        return Anchoring(factor, share * scale_s), False
+    gradient = np.asarray(found.jac).T @ found.fun  # `found.grad` is 0 at a bound
+    return Anchoring(factor), bool(fixed and gradient[1] > _GRADIENT)

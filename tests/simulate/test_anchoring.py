@@ -90,15 +90,16 @@ def test_pure_compute_takes_the_factor_of_the_figure() -> None:
     assert run.provenance == {"measured": 0.0, "published": 0.0, "estimated": 0.0, "anchored": 1.0}
 
 
-def test_the_host_is_not_scaled() -> None:
-    """Kernels twice as quick leave what a host-bound GPU waits for."""
-    host_bound = {**LANGUAGE, "num_gpus": 1, "batch": {"global": 1}, "compute": {"library": "eager"}}
+def test_the_host_is_scaled_with_the_kernels() -> None:
+    """A GPU that waits for its host trains in proportion to the factor, too."""
+    host_bound = {**LANGUAGE, "num_gpus": 1, "batch": {"global": 1}, "compute": {"library": "eager", "variability": 0}}
     plain = clustersim.simulate(host_bound)
     assert plain.breakdown_s["host"] > 0.3 * plain.iteration_s
-    (point,) = load_scenario(host_bound).points()
-    quick = forecast(point.point.anchored(Anchoring(0.5))).run
-    assert quick.breakdown_s["compute"] == pytest.approx(0.5 * plain.breakdown_s["compute"], rel=1e-6)
-    assert quick.iteration_s > 0.6 * plain.iteration_s
+    slow = anchored(host_bound, {"num_gpus": 1, "iteration_s": 1.4 * plain.iteration_s})
+    assert slow.anchor is not None
+    assert slow.anchor.factor == pytest.approx(1.4, rel=1e-6)
+    for part in ("compute", "host"):
+        assert slow.breakdown_s[part] == pytest.approx(1.4 * plain.breakdown_s[part], rel=1e-6)
 
 
 @pytest.mark.parametrize("runs", [((4, 32), (8, 64)), ((4, 32), (8, 64), (16, 16))])
