@@ -232,7 +232,7 @@ def _fit_warnings(anchoring: Anchoring, points: Sequence[MeasuredPoint]) -> list
 
 
 def _carried_warnings(point: Point, found: AnchorFit) -> Iterator[str]:
-    """Yield that a factor was found with another GPU, model or precision, or a network with another transport."""
+    """Yield that a factor is of another GPU, model, precision or software, or a network of another transport."""
     own = _kernels_of(point)
     differs: dict[str, tuple[str, str]] = {}
     for _, other in found.runs:
@@ -255,4 +255,5 @@ def _kernels_of(point: Point) -> dict[str, tuple[object, str]]:
         "GPU": ([load_gpu(each) for each in gpus], ", ".join(gpus)),
         "model": (point.model, point.model),
         "precision": (point.precision, point.precision),
+        "software": (point.software.name, point.software.name or "no sheet"),
     }

@@ -25,7 +25,7 @@ SCENARIO: dict[str, Any] = {
     "strategy": {"kind": "all-reduce"},
     "num_iterations": 3,
 }
-ALONE: dict[str, Any] = {**SCENARIO, "num_gpus": 1, "compute": {"variability": 0, "launch": "graphs"}}
+ALONE: dict[str, Any] = {**SCENARIO, "num_gpus": 1, "compute": {"variability": 0}, "software": {"launch": "graphs"}}
 LANGUAGE: dict[str, Any] = {
     **SCENARIO,
     "model": "gpt-6x256x4-seq128-vocab1000",
@@ -92,7 +92,7 @@ def test_pure_compute_takes_the_factor_of_the_figure() -> None:
 
 def test_the_host_is_scaled_with_the_kernels() -> None:
     """A GPU that waits for its host trains in proportion to the factor, too."""
-    host_bound = {**LANGUAGE, "num_gpus": 1, "batch": {"global": 1}, "compute": {"library": "eager", "variability": 0}}
+    host_bound = {**LANGUAGE, "num_gpus": 1, "batch": {"global": 1}, "compute": {"variability": 0}}
     plain = clustersim.simulate(host_bound)
     assert plain.breakdown_s["host"] > 0.3 * plain.iteration_s
     slow = anchored(host_bound, {"num_gpus": 1, "iteration_s": 1.4 * plain.iteration_s})
@@ -130,8 +130,9 @@ def test_a_stage_and_split_layers_take_the_factor_of_copies() -> None:
 
 
 def test_gradient_kernels_and_copies_of_shards_are_scaled() -> None:
-    layout = {"sharding": "zero-3", "sharding_copies": "parameters"}
-    scenario = {**LANGUAGE, "parallelism": layout, "compute": {"launch": "graphs", "variability": 0}, "num_gpus": 4}
+    copies = {"sharding_copies": "parameters", "launch": "graphs"}
+    layout = {"parallelism": {"sharding": "zero-3"}, "software": copies}
+    scenario = {**LANGUAGE, **layout, "compute": {"variability": 0}, "num_gpus": 4}
     (point,) = load_scenario(scenario).points()
     plain, slow = (forecast(point.point.anchored(each)).run.breakdown_s["compute"] for each in (None, Anchoring(2.0)))
     assert slow == pytest.approx(2 * plain, rel=1e-9)
@@ -197,7 +198,7 @@ def test_a_negative_fixed_time_leaves_one_factor() -> None:
 
 def test_runs_with_equal_work_give_one_factor() -> None:
     truth = Anchoring(1.2, 0.02)
-    graphs = {**ALONE, "compute": {"variability": 0, "launch": "graphs"}}
+    graphs = {**ALONE, "compute": {"variability": 0}, "software": {"launch": "graphs"}}
     runs = [measured(graphs, truth, batch={"per_gpu": each}) for each in (32, 33)]
     sweep = clustersim.sweep({**graphs, "measured": runs})
     anchor = sweep.runs[0].anchor
@@ -213,6 +214,15 @@ def test_a_run_of_another_gpu_or_model_or_precision_is_told() -> None:
         each for each in clustersim.sweep({**SCENARIO, "measured": [run]}).warnings if "was found with" in each
     )
     assert "GPU p100 (here v100) and precision fp16 (here fp32)" in warning
+
+
+def test_a_run_of_other_software_is_told() -> None:
+    """Without a name, the layout decides which program trains."""
+    run = {"num_gpus": 4, "samples_per_s": 5000, "set": {"parallelism": {"tensor": 2}}}
+    (warning,) = (
+        each for each in clustersim.sweep({**LANGUAGE, "measured": [run]}).warnings if "was found with" in each
+    )
+    assert "software megatron-core (here pytorch-ddp)" in warning
 
 
 def test_a_published_rate_is_scaled_too() -> None:

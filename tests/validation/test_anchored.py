@@ -25,7 +25,7 @@ def without_rate(folder: Path) -> Path:
     """Take the rate of one GPU out of a case, so that nothing else calibrates it."""
     path = folder / "scenario.yaml"
     lines = [line for line in path.read_text().splitlines() if "single_gpu" not in line]
-    path.write_text("\n".join(lines) + "\ncompute: {library: cudnn, kernels: law, variability: 0}\nprecision: fp16\n")
+    path.write_text("\n".join(lines) + "\ncompute: {kernels: law, variability: 0}\nprecision: fp16\n")
     return folder
 
 
