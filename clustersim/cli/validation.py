@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clustersim.validation import Verdict
+    from clustersim.validation.anchored import AnchoredVerdict
     from clustersim.validation.real import RealVerdict
 
 
@@ -23,6 +26,14 @@ def validate(
         Path | None,
         typer.Option(metavar="FILE", help="Compare with a run on your own nodes: the file of the worker."),
     ] = None,
+    anchored: Annotated[
+        bool,
+        typer.Option(
+            "--anchored",
+            help="Anchor each case on its smallest measured configuration, and score the others; with --markdown, as a "
+            "section of the page.",
+        ),
+    ] = False,
     max_error: Annotated[
         str | None,
         typer.Option(metavar="P", help="Exit with status 4 if the median error of predicted figures is above '10%'."),
@@ -60,25 +71,49 @@ def validate(
         return _write_worker(write_worker)
     most = None if max_error is None else parse_share(max_error)
     if real is not None:
-        if cases or markdown or bands or coverage:
-            raise typer.BadParameter("--real excludes cases, --markdown, --bands and --coverage")
+        if cases or markdown or bands or coverage or anchored:
+            raise typer.BadParameter("--real excludes cases, --anchored, --markdown, --bands and --coverage")
         return _compare_real(real, most, json, report, quiet)
-    if coverage is not None and not (cases or report or markdown or bands or json or max_error):
+    if coverage is not None and not (cases or report or markdown or bands or json or max_error or anchored):
         return _write_coverage(coverage)
     if cases and (bands or coverage):
         raise typer.BadParameter("--bands and --coverage need all cases; name none")
+    found = _anchor(cases or (), workers, quiet) if anchored else None
+    if found is not None and not (report or markdown or bands or coverage):
+        return _print_anchored(found, most, json)
     from clustersim.cli.progress import progress
     from clustersim.validation import validate as compare
 
     with progress(quiet) as on_progress:
         verdict = compare(cases or (), on_progress, workers)
-    written = _write(verdict, report, markdown)
+    written = _write(verdict, report, markdown, found)
     if bands is not None or coverage is not None:
         written |= _write_bands(verdict, bands, coverage, quiet, workers)
     _print(verdict, json)
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}", err=json)
     return _status(verdict, most)
+
+
+def _anchor(cases: Sequence[str], workers: int, quiet: bool) -> AnchoredVerdict:
+    from clustersim.cli.progress import progress
+    from clustersim.validation.anchored import validate_anchored
+
+    with progress(quiet) as on_progress:
+        return validate_anchored(cases, on_progress, workers)
+
+
+def _print_anchored(found: AnchoredVerdict, most: float | None, json: bool) -> int:
+    """Print the scores of anchored forecasts; return 4 if the error is above the tolerance, else 0."""
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(found.to_dict(), indent=2))
+    else:
+        from clustersim.validation.anchored_text import anchored_text
+
+        typer.echo(anchored_text(found))
+    return _within(found.summary(several_sizes=True).median_abs_error, most)
 
 
 def _compare_real(path: Path, most: float | None, json: bool, report: Path | None, quiet: bool) -> int:
@@ -143,7 +178,9 @@ def _print(verdict: Verdict, json: bool) -> None:
         typer.echo(verdict_text(verdict))
 
 
-def _write(verdict: Verdict, report: Path | None, markdown: Path | None) -> dict[str, Path]:
+def _write(
+    verdict: Verdict, report: Path | None, markdown: Path | None, anchored: AnchoredVerdict | None
+) -> dict[str, Path]:
     """Write the requested files; return the path of each."""
     from clustersim.results.files import write_atomically
     from clustersim.validation.markdown import validation_page
@@ -154,7 +191,7 @@ def _write(verdict: Verdict, report: Path | None, markdown: Path | None) -> dict
 
         written["report"] = write_validation(verdict, report)
     if markdown is not None:
-        written["markdown"] = write_atomically(markdown, validation_page(verdict))
+        written["markdown"] = write_atomically(markdown, validation_page(verdict, anchored))
     return written
 
 
@@ -190,12 +227,18 @@ def _write_coverage(path: Path) -> int:
 
 def _status(verdict: Verdict, most: float | None) -> int:
     """Return 1 if cases were skipped, 4 if the error is above the tolerance, else 0."""
-    from clustersim.errors import SimulationError, ToleranceError
+    from clustersim.errors import SimulationError
 
     if verdict.skipped:
         typer.echo(f"{len(verdict.skipped)} skipped; see the list of skipped cases", err=True)
         return SimulationError.exit_status
-    found = verdict.summary().median_abs_error
+    return _within(verdict.summary().median_abs_error, most)
+
+
+def _within(found: float | None, most: float | None) -> int:
+    """Return 4 if a median error is above the tolerance, else 0."""
+    from clustersim.errors import ToleranceError
+
     if most is not None and (found is None or found > most):
         shown = "unknown: no figure is scored" if found is None else f"{found:.1%}"
         typer.echo(f"the median error of predicted figures is {shown}; the tolerance is {most:.1%}", err=True)

@@ -48,6 +48,9 @@ def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
     row |= {f"staleness_{name}": run.staleness.get(name) for name in ("mean", "p50", "p99", "max")}
     row["memory_bytes"] = run.memory_bytes
     row |= {f"provenance_{name}": run.provenance.get(name, 0.0) for name in ("measured", "published", "estimated")}
+    if run.anchor is not None:
+        row |= {"anchor_factor": run.anchor.factor, "anchor_fixed_s": run.anchor.fixed_s}
+        row["samples_per_s_without_anchor"] = run.anchor.samples_per_s_without
     return row | _published(run)
 
 

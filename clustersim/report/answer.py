@@ -61,6 +61,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     if run.memory_bytes > 0:
         found.append(Tile("Memory", size(run.memory_bytes), "on the GPU that holds most"))
     found.append(_cost(run))
+    found.append(_anchor(run))
     found.append(_error(sweep))
     return tuple(tile for tile in found if tile)
 
@@ -79,6 +80,14 @@ def _error(sweep: Sweep) -> Tile | None:
         return None
     worst = max(found, key=lambda row: abs(row.error))
     return Tile("Model error", percent(worst.error, signed=True), error_summary(found))
+
+
+def _anchor(run: Run) -> Tile | None:
+    """Return the factor on kernels by measured runs, and the forecast without it."""
+    if run.anchor is None or not run.anchor.points:
+        return None
+    without = f"{count(run.anchor.samples_per_s_without)} samples/s without measured runs"
+    return Tile("Anchor", f"kernels {times(run.anchor.factor)}", without)
 
 
 def _cost(run: Run) -> Tile | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from shlex import quote
 
+from clustersim.report.anchor import anchor_card
 from clustersim.report.answer import Tile, answer, rows, tiles
 from clustersim.report.band import band_basis, band_sentence
 from clustersim.report.machine import machine
@@ -24,6 +25,7 @@ _PROVENANCE = {
     "measured": "was measured on that device",
     "published": "follows a published single-device rate",
     "estimated": "is estimated from the device's data sheet",
+    "anchored": "is scaled to the measured runs of the scenario",
 }
 
 
@@ -75,7 +77,7 @@ def sources(sweep: Sweep) -> str:
 
 
 def provenance(run: Run, label: str) -> str:
-    """Return the shares of the compute time that are measured, published or estimated, as a bar and as text."""
+    """Return the shares of the compute time by their provenance, as a bar and as text."""
     shares = {origin: run.provenance.get(origin, 0.0) for origin in _PROVENANCE}
     known = {origin: share for origin, share in shares.items() if share > 0}
     if not known:
@@ -118,6 +120,7 @@ def how_sure(sweep: Sweep) -> Iterator[str]:
     run = headline(sweep)
     label = run_label(sweep, run)
     yield sources(sweep)
+    yield anchor_card(sweep)
     yield band(run)
     yield provenance(run, label)
     yield f'<div id="warnings">{_list("warning", sweep.warnings, "No problem was found.")}</div>'

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clustersim.results.anchor import Anchor
 from clustersim.results.band import Band
 from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
@@ -158,7 +159,8 @@ class Run:
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
     all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
-    measurements of such forecasts lie.
+    measurements of such forecasts lie. `anchor` is set if measured
+    runs scale the forecast.
     """
 
     axes: Mapping[str, Any]
@@ -205,6 +207,7 @@ class Run:
     software: str = ""
     transport: str = ""
     cards: Mapping[str, float] = field(default_factory=dict)
+    anchor: Anchor | None = None
     features: Features | None = None
     band: Band | None = None
 
@@ -252,6 +255,8 @@ class Run:
             values["band"] = Band.from_dict(values["band"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
+        if values.get("anchor") is not None:
+            values["anchor"] = Anchor.from_dict(values["anchor"])
         values["published"] = tuple(PublishedFigure(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))

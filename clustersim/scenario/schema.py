@@ -20,7 +20,7 @@ from clustersim.spec import SOFTWARE_MARK
 Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_NEVER_AXES = ("$schema", "name", "description", "extends", "source", "note")
+_NEVER_AXES = ("$schema", "name", "description", "extends", "measured", "source", "note")
 _HOISTED_CHARACTERS = 120
 
 

@@ -21,7 +21,7 @@ def features_of(setup: Setup, rank_names: tuple[str, ...]) -> Features:
     """Return the features of a point's forecast; `rank_names` are its GPUs, `host/gpu` or a name of their own."""
     point = setup.point
     layout = {} if point.is_plain else {"kind": point.parallelism.kind, **vars(point.grid)}
-    reference, is_anchored = setup.reference, getattr(point, "anchoring", None) is not None
+    reference, is_anchored = setup.reference, point.anchoring is not None
     return Features(
         architecture=load_gpu(setup.kinds_in_use[0]).architecture,
         precision=point.precision,

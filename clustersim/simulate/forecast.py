@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
 from clustersim.results import Run
 from clustersim.results.checked import band_of_run
-from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.scenario import Point
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
 from clustersim.simulate.features import assumed_rates
@@ -35,19 +33,6 @@ class Forecast:
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
     shortcuts: tuple[str, ...]
-
-
-def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False) -> Run:
-    """Forecast a scenario that has one point; `clustersim.sweep` takes those with several."""
-    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    points = loaded.points()
-    if len(points) != 1:
-        raise InputError(
-            f"'{loaded.name}' is a sweep of {len(points)} points; use clustersim.sweep",
-            got=str(len(points)),
-            allowed="1",
-        )
-    return forecast(points[0].point, points[0].axes, exact=exact).run
 
 
 @rare_collections()

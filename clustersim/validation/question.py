@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,23 @@ def answer(question: Question) -> Answer:
         return Answer(failure=f"{type(error).__name__}: {error}")
 
 
-def _training(question: Question) -> Answer:
+def is_collective(question: Question) -> bool:
+    """Say whether a question asks for a collective and not for a training."""
+    return "collective" in _read_once(question.file)[0].children
+
+
+@cache
+def _read_once(file: Path) -> tuple[TreeNode, list[Mistake]]:
+    return read_scenario(file)
+
+
+def forecast_options() -> dict[str, Any]:
+    """Return the arguments of every `forecast` of a validation."""
+    return {"workloads": _WORKLOADS, "numba_from_messages": _NUMBA_FROM_MESSAGES}
+
+
+def training_point(question: Question) -> tuple[Point, Point]:
+    """Return the point that a question asks for, and that with constants fitted without figures of its own case."""
     scenario = load_scenario(question.file, overrides=question.overrides)
     points = scenario.points()
     if len(points) != 1:
@@ -90,8 +107,12 @@ def _training(question: Question) -> Answer:
         message = f"a figure needs one point (got {len(points)}: a sweep over {lists}); add columns for these keys"
         raise InputError(message, got=f"{len(points)} points", allowed="one point")
     asked = with_law(points[0].point)
-    fair = _with_own_figures_left_out(question, asked)
-    run = forecast(fair, workloads=_WORKLOADS, detail=False, numba_from_messages=_NUMBA_FROM_MESSAGES).run
+    return asked, _with_own_figures_left_out(question, asked)
+
+
+def _training(question: Question) -> Answer:
+    asked, fair = training_point(question)
+    run = forecast(fair, detail=False, **forecast_options()).run
     document = replace(run, axes={}).to_dict(detail=False)
     group, method = group_and_method(asked)
     return Answer(document, group, method, document["features"])

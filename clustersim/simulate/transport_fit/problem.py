@@ -12,8 +12,8 @@ import numpy as np
 
 from clustersim.errors import SimulationError
 from clustersim.hardware.sheet import Transport
-from clustersim.validation.calibration.constants import CONSTANTS, FITTED, LIMIT
-from clustersim.validation.calibration.experiment import Experiment
+from clustersim.simulate.transport_fit.constants import CONSTANTS, FITTED, LIMIT
+from clustersim.simulate.transport_fit.experiment import Experiment
 
 OnProgress = Callable[[float, str], None]
 

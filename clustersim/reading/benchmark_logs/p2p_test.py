@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from clustersim.interchange.benchmark_logs.matrix import Cell, read_matrix
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CopyTime, Text
+from clustersim.reading.benchmark_logs.matrix import Cell, read_matrix
+from clustersim.reading.benchmark_logs.measurement import BenchmarkLog, CopyTime, Text
 
 BANDWIDTH_BYTES = 160e6
 """A copy of the bandwidth test: 40 million integers."""

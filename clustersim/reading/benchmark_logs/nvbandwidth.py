@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clustersim.interchange.benchmark_logs.matrix import Cell, read_matrix
-from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, CopyTime, Text
+from clustersim.reading.benchmark_logs.matrix import Cell, read_matrix
+from clustersim.reading.benchmark_logs.measurement import HOST, BenchmarkLog, CopyTime, Text
 
 COPY_BYTES = 512 * 2.0**20
 """The default size of a copy (--bufferSize), which the output does not contain."""

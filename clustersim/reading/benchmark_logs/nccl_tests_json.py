@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Text
-from clustersim.interchange.benchmark_logs.nccl_tests import operation
+from clustersim.reading.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Text
+from clustersim.reading.benchmark_logs.nccl_tests import operation
 
 _PROGRAM = re.compile(r"([a-z_]+)_perf\b")
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.validation.calibration.constants import FITTED, LIMIT, Fit, FittedConstant
-from clustersim.validation.text import percent_text
+from clustersim.simulate.transport_fit.constants import FITTED, LIMIT, Fit, FittedConstant
 
 _KEYS = (
     "overhead_s", "efficiency", "buffers", "adds", "host_overhead_s", "add_s_per_byte", "channels", "in_host",
@@ -98,7 +97,7 @@ def _source(fit: Fit, constant: FittedConstant | None, topology: str) -> str:
     if constant.standard_error is not None:
         uncertainty = f"standard error {error_text(constant)}"
     figures = f"{len(fit.residuals)} figure{'s' if len(fit.residuals) > 1 else ''}"
-    error = percent_text(fit.median_abs_error, signed=False)
+    error = f"{fit.median_abs_error:.1%}"
     return (
         f"fitted: {uncertainty}; least squares on the relative errors of {figures} of {', '.join(fit.sources)}, "
         f"simulated on {topology}, which they meet to {error} (median)"

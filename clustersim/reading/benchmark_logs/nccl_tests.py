@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Line, Text
+from clustersim.reading.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Line, Text
 
 OPERATIONS = {
     "all_gather": "all-gather",

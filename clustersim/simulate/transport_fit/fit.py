@@ -8,9 +8,9 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.validation.calibration.constants import CONSTANTS, HELD, UNKNOWN, Fit, FittedConstant, Residual
-from clustersim.validation.calibration.experiment import Experiment
-from clustersim.validation.calibration.problem import FitProblem, OnProgress, Solution
+from clustersim.simulate.transport_fit.constants import CONSTANTS, HELD, UNKNOWN, Fit, FittedConstant, Residual
+from clustersim.simulate.transport_fit.experiment import Experiment
+from clustersim.simulate.transport_fit.problem import FitProblem, OnProgress, Solution
 
 _LEAST_EFFECT = 1e-4
 """A constant is not determined if halving it changes no time by more than this share."""

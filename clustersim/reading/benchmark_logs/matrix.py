@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from clustersim.interchange.benchmark_logs.measurement import Line, Text
+from clustersim.reading.benchmark_logs.measurement import Line, Text
 
 
 @dataclass(frozen=True)

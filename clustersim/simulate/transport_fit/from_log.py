@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
-from clustersim.interchange.benchmark_logs import BenchmarkLog, CollectiveTime, CopyTime
+from clustersim.reading.benchmark_logs import BenchmarkLog, CollectiveTime, CopyTime
+from clustersim.simulate.transport_fit.collectives import collective_experiment
+from clustersim.simulate.transport_fit.copies import copy_experiment
+from clustersim.simulate.transport_fit.experiment import Experiment
 from clustersim.topology import Topology
-from clustersim.validation.calibration.collectives import collective_experiment
-from clustersim.validation.calibration.copies import copy_experiment
-from clustersim.validation.calibration.experiment import Experiment
 
 
 def experiments(log: BenchmarkLog, cluster: Topology, num_gpus: int | None = None) -> list[Experiment]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clustersim.interchange.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, CopyTime, Line, Text
+from clustersim.reading.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, CopyTime, Line, Text
 
 WINDOW = 64
 """Messages in flight at once in osu_bw, unless set with -W, which it does not print."""

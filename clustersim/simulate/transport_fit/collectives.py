@@ -7,13 +7,13 @@ import numpy as np
 from clustersim.communicator.algorithm import schedule_collective
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.interchange.benchmark_logs import CollectiveTime
 from clustersim.network import Environment
+from clustersim.reading.benchmark_logs import CollectiveTime
 from clustersim.simulate.build import build_network
 from clustersim.simulate.collective import simulate_schedule
+from clustersim.simulate.transport_fit.experiment import Experiment, Simulate
 from clustersim.topology import Node, Topology, place
 from clustersim.topology.placement import Block
-from clustersim.validation.calibration.experiment import Experiment, Simulate
 
 
 def collective_experiment(each: CollectiveTime, file: str, cluster: Topology, num_gpus: int | None) -> Experiment:

@@ -6,11 +6,11 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Transport
-from clustersim.interchange.benchmark_logs import HOST, CopyTime
 from clustersim.network import Environment
+from clustersim.reading.benchmark_logs import HOST, CopyTime
 from clustersim.simulate.build import build_network
+from clustersim.simulate.transport_fit.experiment import Experiment
 from clustersim.topology import Node, Topology
-from clustersim.validation.calibration.experiment import Experiment
 
 Leg = tuple[int, int]
 """The source and the destination node of a copy."""

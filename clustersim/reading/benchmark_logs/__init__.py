@@ -12,17 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from clustersim.interchange.benchmark_logs.measurement import HOST, BenchmarkLog, CollectiveTime, CopyTime, Line, Text
-from clustersim.interchange.benchmark_logs.nccl_tests import is_nccl_tests, read_nccl_tests
-from clustersim.interchange.benchmark_logs.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
-from clustersim.interchange.benchmark_logs.nvbandwidth import (
+from clustersim.reading.benchmark_logs.measurement import HOST, BenchmarkLog, CollectiveTime, CopyTime, Line, Text
+from clustersim.reading.benchmark_logs.nccl_tests import is_nccl_tests, read_nccl_tests
+from clustersim.reading.benchmark_logs.nccl_tests_json import is_nccl_tests_json, read_nccl_tests_json
+from clustersim.reading.benchmark_logs.nvbandwidth import (
     is_nvbandwidth,
     is_nvbandwidth_json,
     read_nvbandwidth,
     read_nvbandwidth_json,
 )
-from clustersim.interchange.benchmark_logs.osu import is_osu, read_osu
-from clustersim.interchange.benchmark_logs.p2p_test import is_p2p_test, read_p2p_test
+from clustersim.reading.benchmark_logs.osu import is_osu, read_osu
+from clustersim.reading.benchmark_logs.p2p_test import is_p2p_test, read_p2p_test
 from clustersim.reading.files import read_text
 
 __all__ = ["HOST", "READERS", "BenchmarkLog", "CollectiveTime", "CopyTime", "read_benchmark"]
