@@ -54,7 +54,8 @@ def plain_schema() -> Schema:
         del schema["properties"][key]["default"]  # that of the software
     cleaned: Schema = _cleaned(schema, _readable(schema["$defs"]))
     cleaned["$defs"]["JobPoint"] = _of_jobs(cleaned)
-    return cleaned | {"required": required}
+    cleaned["required"] = required
+    return cleaned
 
 
 def _of_jobs(schema: Schema) -> Schema:

@@ -173,7 +173,7 @@ def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) ->
 
 def _precision(wanted: Any, root: TreeNode) -> str | None:
     """Return the first of these precisions that all GPUs of the cluster have; the last one if there is none."""
-    wanted = wanted if isinstance(wanted, list) else [wanted]
+    wanted = list(map(str, wanted)) if isinstance(wanted, list) else [str(wanted)]
     known = [set(gpu.flop_per_s) for gpu in named_gpus(root.child("topology"))]
     return next((each for each in wanted if all(each in have for have in known)), wanted[-1])
 

@@ -61,7 +61,8 @@ def _slow_slots(setup: Setup, run: Run) -> Iterator[str]:
     network, slot = float(links.bytes_per_s[out].max()), float(links.bytes_per_s[inside].max())
     if slot < _SLOT_IS_SLOW * network:
         yield (
-            f"the network cards' links to the host carry {8e-9 * slot:.3g} Gbit/s, and the network {8e-9 * network:.3g}: "
+            f"the network cards' links to the host carry {8e-9 * slot:.3g} Gbit/s, and the network "
+            f"{8e-9 * network:.3g}: "
             "a faster network changes little (topology.host: nic_link, pcie)"
         )
 
