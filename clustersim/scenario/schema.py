@@ -60,7 +60,7 @@ def plain_schema() -> Schema:
 
 def _of_jobs(schema: Schema) -> Schema:
     """Return the schema of a job, whose keys are those of a scenario but for the shared ones."""
-    job = schema["$defs"]["JobPoint"]
+    job: Schema = schema["$defs"]["JobPoint"]
     same = {f"^{key}$": {"$ref": f"#/properties/{key}"} for key in job["properties"] if key in schema["properties"]}
     own = {key: value for key, value in job["properties"].items() if key not in schema["properties"]}
     return job | {"properties": own, "patternProperties": same}
