@@ -171,11 +171,11 @@ def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) ->
             yield path, value
 
 
-def _precision(wanted: Any, root: TreeNode) -> str | None:
+def _precision(wanted: Any, root: TreeNode) -> str:
     """Return the first of these precisions that all GPUs of the cluster have; the last one if there is none."""
-    wanted = wanted if isinstance(wanted, list) else [wanted]
+    names = list(map(str, wanted)) if isinstance(wanted, list) else [str(wanted)]
     known = [set(gpu.flop_per_s) for gpu in named_gpus(root.child("topology"))]
-    return next((each for each in wanted if all(each in have for have in known)), wanted[-1])
+    return next((each for each in names if all(each in have for have in known)), names[-1])
 
 
 def _has_place(root: TreeNode, path: Path) -> bool:

@@ -203,8 +203,18 @@ def needed(batch: int) -> str:
         ),
         ("precision: fp33", "precision", 12, "did you mean 'fp32'?"),
         ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),
-        ("software: {name: plain, image_layout: nhwc}", "software.image_layout", 39, "fp32 does not use: layout: nhwc would change nothing"),
-        ("software: {name: plain, library: cudnn-fused}", "software.library", 34, "with channels last; write layout: nhwc"),
+        (
+            "software: {name: plain, image_layout: nhwc}",
+            "software.image_layout",
+            39,
+            "fp32 does not use: layout: nhwc would change nothing",
+        ),
+        (
+            "software: {name: plain, library: cudnn-fused}",
+            "software.library",
+            34,
+            "with channels last; write layout: nhwc",
+        ),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
         (
             "optimizer: {kind: adam}\nsoftware: {name: plain, update_passes: 1}",
