@@ -14,7 +14,6 @@ from clustersim.hardware import LINKS, load_link
 from clustersim.model import load_workload
 from clustersim.results import Run, Sweep
 from clustersim.results.checked import shipped_forecasts
-from clustersim.scenario import Point
 from clustersim.simulate.features import assumed_rates, program_of, work_kind
 from clustersim.simulate.setup import Setup
 from clustersim.software import load_host
@@ -61,11 +60,17 @@ def test_the_origin_is_that_of_the_layer_times_and_the_layout_that_of_the_point(
     assert (sharded.layout, split.layout, split.work) == ("sharded", "split", "products")
 
 
-def test_an_anchor_is_the_origin_of_a_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Point, "anchoring", "one factor", raising=False)
-    found = simulate({**PLAIN}).features
-    assert found is not None
-    assert found.origin == "anchored"
+def test_an_anchor_is_the_origin_of_a_forecast() -> None:
+    without = simulate({**PLAIN})
+    measured = [{"num_gpus": 2, "samples_per_s": 0.9 * without.samples_per_s}]
+    anchored = simulate({**PLAIN, "measured": measured})
+    assert anchored.features is not None
+    assert anchored.features.origin == "anchored"
+    assert without.band is not None
+    assert anchored.band is not None
+    wide, narrow = (low_high[1] / low_high[0] for low_high in (without.band.samples_per_s, anchored.band.samples_per_s))
+    assert narrow < wide
+    assert "anchored" in anchored.band.class_name
 
 
 def test_a_program_is_the_family_of_its_sheet() -> None:
