@@ -50,6 +50,7 @@ reference: $(VENV)/.installed-test
 # Reruns every published case and the register: docs/validation.md, what bands are made from, and how often they hold.
 validation: $(VENV)/.installed-test
 	$(VENV)/bin/clustersim validate --anchored --markdown docs/validation.md --bands clustersim/results/bands.json --coverage docs/coverage.md
+	$(VENV)/bin/clustersim register score --markdown docs/register.md
 
 # How often bands hold, from the shipped data: docs/coverage.md.
 coverage: $(VENV)/.installed-test

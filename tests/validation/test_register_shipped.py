@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clustersim.validation import own_cases, shipped_cases
-from clustersim.validation.register import load_entries, shipped_entries
+from clustersim.validation.register import load_entries, score_register, shipped_entries
 from clustersim.validation.register.entry import register_folder
 
 ROOT = register_folder().parent.parent
@@ -102,3 +102,17 @@ def test_a_description_is_only_added_to_after_the_forecast(name: str) -> None:
     path = folder / "source.md"
     before = git("show", f"{commit}:{path.relative_to(ROOT).as_posix()}")
     assert path.read_text(encoding="utf-8").startswith(before)
+
+
+def test_the_readme_leads_with_the_first_forecasts() -> None:
+    scored = score_register(replay=False)
+    first = scored.summary()
+    assert first.median_abs_error is not None
+    assert first.p90_abs_error is not None
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    accuracy = readme.partition("## Accuracy")[2]
+    median, p90 = (f"{100 * error:.0f} %" for error in (first.median_abs_error, first.p90_abs_error))
+    said = f"the median error is {median}, and nine in ten are within {p90}"
+    assert said in accuracy
+    assert f"({first.num_points} figures of {len(scored.errors_by_source())} sources" in accuracy
+    assert accuracy.index(said) < accuracy.index("Cases that were looked at during development")
