@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from clustersim.errors import ClustersimError
@@ -126,15 +127,17 @@ class PhaseSimulator:
             raise PhaseError(f"there is no complete compute-only phase of {phase.model}, which gives the compute times")
         workers = phase.workers or list(range(len(self._run.facts.ranks)))
         servers = {"num": 1, "on": self._cluster.servers_on}
-        # the compute-only phase also copies its gradients into buckets and back
         strategy: dict[str, Any] = {
-            "overlap": {"kind": "all-reduce", "overlap": True, "buckets": "pytorch", "copies": "none"},
-            "no-overlap": {"kind": "all-reduce", "overlap": False, "buckets": "pytorch", "copies": "none"},
+            "overlap": {"kind": "all-reduce", "overlap": True, "buckets": "pytorch"},
+            "no-overlap": {"kind": "all-reduce", "overlap": False, "buckets": "pytorch"},
             "server": {"kind": "server", "overlap": False, "buckets": "whole", "servers": servers},
             "async": {"kind": "async", "overlap": False, "buckets": "whole", "servers": servers},
         }[phase.kind]
         over = phase.kind in ("server", "async")
-        run = self._train(phase, len(workers), strategy, self._timed_layers(alone), workers, "gloo" if over else None)
+        # the compute-only phase also copies its gradients into buckets and back
+        software = {} if over else {"bucket_copies": "none"}
+        transport = "gloo" if over else None
+        run = self._train(phase, len(workers), strategy, self._timed_layers(alone), workers, transport, software)
         return PhaseResult(phase, tuple(self._of_training(phase, run, len(workers))), run)
 
     def _of_training(
@@ -157,6 +160,7 @@ class PhaseSimulator:
         profile: Path | None,
         workers: Sequence[int] = (),
         transport: str | None = None,
+        software: Mapping[str, str] = MappingProxyType({}),
     ) -> Run:
         """Return the simulated training of a phase."""
         updates = phase.updates.get("time_s", []) if isinstance(phase, AsynchronousPhase) else []
@@ -166,7 +170,7 @@ class PhaseSimulator:
             "num_gpus": num_gpus,
             "batch": {"per_gpu": phase.batch},
             "topology": self._topology() if num_gpus > 1 or len(workers) > 0 else self._single_rank(),
-            "software": "plain",
+            "software": {"name": "plain", **software},
             "transport": transport or self._cluster.transport,
             "strategy": dict(strategy),
             "precision": phase.precision,
