@@ -206,7 +206,8 @@ def test_gradients_applied_over_their_time_are_the_samples_per_second(scenario: 
         scenario["topology"] = {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "host": host}
     run = clustersim.simulate(
         scenario
-        | {"strategy": {"kind": kind, **knobs}, "num_gpus": 6, "num_iterations": 9, "replicates": 2}
+        | {"software": "plain", "strategy": {"kind": kind, **knobs}}
+        | {"num_gpus": 6, "num_iterations": 9, "replicates": 2}
         | {"stragglers": [{"kind": "lognormal", "cv": 0.4}]}
     )
     assert run.window_s is not None
