@@ -7,7 +7,7 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation residuals lab clean
+.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -47,9 +47,13 @@ reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
 	$(VENV)/bin/clustersim schema > scenarios/scenario.schema.json
 
-# Reruns every published case: docs/validation.md and the errors that forecasts quote.
+# Reruns every published case and the register: docs/validation.md, what bands are made from, and how often they hold.
 validation: $(VENV)/.installed-test
-	$(VENV)/bin/clustersim validate --markdown docs/validation.md --budget clustersim/results/budget.json
+	$(VENV)/bin/clustersim validate --anchored --markdown docs/validation.md --bands clustersim/results/bands.json --coverage docs/coverage.md
+
+# How often bands hold, from the shipped data: docs/coverage.md.
+coverage: $(VENV)/.installed-test
+	$(VENV)/bin/clustersim validate --coverage docs/coverage.md
 
 # The part of docs/validation.md on kernels, collectives and the host, from measurements that are not shipped:
 # TABLES=.../aiconfigurator_core/systems/data HOST=.../single_host_half.csv. Then `make validation`.

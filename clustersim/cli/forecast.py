@@ -25,6 +25,13 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GPUS=FIGURE",
+            help="Anchor the forecast on a measured run: '8=105.2/s' (samples) or '8=1.2s' (of an iteration).",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random streams.", min=0)] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
@@ -53,7 +60,7 @@ def run(
     from clustersim.sweep import sweep
 
     overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
-    loaded = load_scenario(scenario, overrides=overrides)
+    loaded = load_scenario(scenario, overrides=overrides, measured=measured or [])
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
     if not json:
@@ -105,12 +112,15 @@ def _print_table(result: Sweep) -> None:
     from clustersim.report import tables
     from clustersim.report.failures import failure_table
     from clustersim.report.jobs import job_table
+    from clustersim.report.table import lines_below
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if is_known else _PIPED_WIDTH)
     for part in (*tables(result, console.width), job_table(result), failure_table(result)):
         if part is not None:
             console.print(part)
+    for line in lines_below(result):
+        typer.echo(line)
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

@@ -126,6 +126,10 @@ def _print(found: Plan) -> None:
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
         typer.echo(f"  {num:,}: {why}")
+    if found.anchor is not None:
+        typer.echo("\n".join(found.anchor.sentences()))
+        for warning in found.anchor.warnings:
+            typer.echo(f"warning: {warning}", err=True)
 
 
 def _without(left_out: Sequence[str]) -> str:

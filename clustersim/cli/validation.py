@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clustersim.validation import Verdict
+    from clustersim.validation.anchored import AnchoredVerdict
     from clustersim.validation.real import RealVerdict
 
 
@@ -23,6 +26,14 @@ def validate(
         Path | None,
         typer.Option(metavar="FILE", help="Compare with a run on your own nodes: the file of the worker."),
     ] = None,
+    anchored: Annotated[
+        bool,
+        typer.Option(
+            "--anchored",
+            help="Anchor each case on its smallest measured configuration, and score the others; with --markdown, as a "
+            "section of the page.",
+        ),
+    ] = False,
     max_error: Annotated[
         str | None,
         typer.Option(metavar="P", help="Exit with status 4 if the median error of predicted figures is above '10%'."),
@@ -30,8 +41,13 @@ def validate(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with figures (HTML).")] = None,
     markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables as a Markdown page.")] = None,
-    budget: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the errors that forecasts quote (results/budget.json).")
+    bands: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the bands of forecasts are made from (results/bands.json)."),
+    ] = None,
+    coverage: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write how often bands hold (Markdown); alone, it simulates nothing."),
     ] = None,
     write_worker: Annotated[
         Path | None,
@@ -55,19 +71,49 @@ def validate(
         return _write_worker(write_worker)
     most = None if max_error is None else parse_share(max_error)
     if real is not None:
-        if cases or markdown or budget:
-            raise typer.BadParameter("--real excludes cases, --markdown and --budget")
+        if cases or markdown or bands or coverage or anchored:
+            raise typer.BadParameter("--real excludes cases, --anchored, --markdown, --bands and --coverage")
         return _compare_real(real, most, json, report, quiet)
+    if coverage is not None and not (cases or report or markdown or bands or json or max_error or anchored):
+        return _write_coverage(coverage)
+    if cases and (bands or coverage):
+        raise typer.BadParameter("--bands and --coverage need all cases; name none")
+    found = _anchor(cases or (), workers, quiet) if anchored else None
+    if found is not None and not (report or markdown or bands or coverage):
+        return _print_anchored(found, most, json)
     from clustersim.cli.progress import progress
     from clustersim.validation import validate as compare
 
     with progress(quiet) as on_progress:
         verdict = compare(cases or (), on_progress, workers)
-    written = _write(verdict, report, markdown, budget)
+    written = _write(verdict, report, markdown, found)
+    if bands is not None or coverage is not None:
+        written |= _write_bands(verdict, bands, coverage, quiet, workers)
     _print(verdict, json)
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}", err=json)
     return _status(verdict, most)
+
+
+def _anchor(cases: Sequence[str], workers: int, quiet: bool) -> AnchoredVerdict:
+    from clustersim.cli.progress import progress
+    from clustersim.validation.anchored import validate_anchored
+
+    with progress(quiet) as on_progress:
+        return validate_anchored(cases, on_progress, workers)
+
+
+def _print_anchored(found: AnchoredVerdict, most: float | None, json: bool) -> int:
+    """Print the scores of anchored forecasts; return 4 if the error is above the tolerance, else 0."""
+    if json:
+        from clustersim.results.files import to_json
+
+        typer.echo(to_json(found.to_dict(), indent=2))
+    else:
+        from clustersim.validation.anchored_text import anchored_text
+
+        typer.echo(anchored_text(found))
+    return _within(found.summary(several_sizes=True).median_abs_error, most)
 
 
 def _compare_real(path: Path, most: float | None, json: bool, report: Path | None, quiet: bool) -> int:
@@ -132,10 +178,12 @@ def _print(verdict: Verdict, json: bool) -> None:
         typer.echo(verdict_text(verdict))
 
 
-def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget: Path | None) -> dict[str, Path]:
+def _write(
+    verdict: Verdict, report: Path | None, markdown: Path | None, anchored: AnchoredVerdict | None
+) -> dict[str, Path]:
     """Write the requested files; return the path of each."""
-    from clustersim.results.files import to_json, write_atomically
-    from clustersim.validation.markdown import budget_points, validation_page
+    from clustersim.results.files import write_atomically
+    from clustersim.validation.markdown import validation_page
 
     written: dict[str, Path] = {}
     if report is not None:
@@ -143,23 +191,54 @@ def _write(verdict: Verdict, report: Path | None, markdown: Path | None, budget:
 
         written["report"] = write_validation(verdict, report)
     if markdown is not None:
-        written["markdown"] = write_atomically(markdown, validation_page(verdict))
-    if budget is not None:
-        from clustersim.results.budget import budget_document
-
-        document = budget_document(verdict.version, budget_points(verdict))
-        written["budget"] = write_atomically(budget, to_json(document, indent=1) + "\n")
+        written["markdown"] = write_atomically(markdown, validation_page(verdict, anchored))
     return written
+
+
+def _write_bands(
+    verdict: Verdict, bands: Path | None, coverage: Path | None, quiet: bool, workers: int
+) -> dict[str, Path]:
+    """Collect the checked forecasts, of the register too, and write the requested files; return the path of each."""
+    from clustersim.cli.progress import progress
+    from clustersim.results.files import to_json, write_atomically
+    from clustersim.validation.band_data import checked_forecasts
+    from clustersim.validation.coverage_page import coverage_page
+    from clustersim.validation.register import score_register
+
+    with progress(quiet) as on_progress:
+        checked = checked_forecasts(verdict, score_register(on_progress=on_progress, workers=workers))
+    written: dict[str, Path] = {}
+    if bands is not None:
+        written["bands"] = write_atomically(bands, to_json(checked.to_dict(), indent=1) + "\n")
+    if coverage is not None:
+        written["coverage"] = write_atomically(coverage, coverage_page(checked))
+    return written
+
+
+def _write_coverage(path: Path) -> int:
+    """Write the page on the shipped checked forecasts."""
+    from clustersim.results.checked import shipped_forecasts
+    from clustersim.results.files import write_atomically
+    from clustersim.validation.coverage_page import coverage_page
+
+    typer.echo(f"coverage: {write_atomically(path, coverage_page(shipped_forecasts()))}")
+    return 0
 
 
 def _status(verdict: Verdict, most: float | None) -> int:
     """Return 1 if cases were skipped, 4 if the error is above the tolerance, else 0."""
-    from clustersim.errors import SimulationError, ToleranceError
+    from clustersim.errors import SimulationError
 
     if verdict.skipped:
         typer.echo(f"{len(verdict.skipped)} skipped; see the list of skipped cases", err=True)
         return SimulationError.exit_status
-    found = verdict.summary().median_abs_error
+    return _within(verdict.summary().median_abs_error, most)
+
+
+def _within(found: float | None, most: float | None) -> int:
+    """Return 4 if a median error is above the tolerance, else 0."""
+    from clustersim.errors import ToleranceError
+
     if most is not None and (found is None or found > most):
         shown = "unknown: no figure is scored" if found is None else f"{found:.1%}"
         typer.echo(f"the median error of predicted figures is {shown}; the tolerance is {most:.1%}", err=True)

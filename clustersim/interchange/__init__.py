@@ -5,7 +5,6 @@ torch.profiler traces, and logs of communication benchmarks. Simulates nothing a
 loaded when they are used.
 """
 
-from clustersim.interchange.benchmark_logs import BenchmarkLog, read_benchmark
 from clustersim.interchange.csv_table import csv_rows, write_csv
 from clustersim.interchange.hf_config import import_hf
 from clustersim.interchange.imported import Imported
@@ -13,6 +12,7 @@ from clustersim.interchange.onnx_model import import_onnx
 from clustersim.interchange.perfetto import trace_events, write_perfetto
 from clustersim.interchange.torch_model import InputSpec, import_torch, parse_input
 from clustersim.interchange.update_log import update_lines, write_updates
+from clustersim.reading.benchmark_logs import BenchmarkLog, read_benchmark
 
 __all__ = [
     "BenchmarkLog",

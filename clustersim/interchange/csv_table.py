@@ -31,7 +31,8 @@ def csv_rows(sweep: Sweep) -> list[dict[str, Cell]]:
     """Return each run as flat columns: axes by their dotted keys, then SI numbers with the unit in the name.
 
     The parts of the iteration are `breakdown_compute_s` and so on, interval bounds `speedup_low` and
-    `speedup_high`; a published figure is `published_hours`, a second one of that metric `published_hours_2`.
+    `speedup_high`, those of the band `band_samples_per_s_low` and so on; a published figure is `published_hours`, a
+    second one of that metric `published_hours_2`.
     """
     return [_row(sweep, run) for run in sweep.runs]
 
@@ -43,10 +44,13 @@ def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
         row[name] = getattr(run, name)
     row["time_to_train_s"] = run.time_to_train_s
     row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in BREAKDOWN}
-    row |= _interval(run)
+    row |= _interval(run) | _band(run)
     row |= {f"staleness_{name}": run.staleness.get(name) for name in ("mean", "p50", "p99", "max")}
     row["memory_bytes"] = run.memory_bytes
     row |= {f"provenance_{name}": run.provenance.get(name, 0.0) for name in ("measured", "published", "estimated")}
+    if run.anchor is not None:
+        row |= {"anchor_factor": run.anchor.factor, "anchor_fixed_s": run.anchor.fixed_s}
+        row["samples_per_s_without_anchor"] = run.anchor.samples_per_s_without
     return row | _published(run)
 
 
@@ -56,6 +60,23 @@ def _interval(run: Run) -> dict[str, Cell]:
         pair = getattr(run.interval, name) if run.interval else None
         row[f"{name}_low"], row[f"{name}_high"] = pair or (None, None)
     return row
+
+
+def _band(run: Run) -> dict[str, Cell]:
+    band = run.band
+    low, high = band.samples_per_s if band else (None, None)
+    half_low, half_high = band.half if band else (None, None)
+    return {
+        "band_level": band.level if band else None,
+        "band_samples_per_s_low": low,
+        "band_samples_per_s_high": high,
+        "band_half_low": half_low,
+        "band_half_high": half_high,
+        "band_class": band.class_name if band else None,
+        "band_sources": band.sources if band else None,
+        "band_unchecked": "; ".join(band.unchecked) if band else None,
+        "band_assumed": "; ".join(band.assumed) if band else None,
+    }
 
 
 def _published(run: Run) -> dict[str, Cell]:

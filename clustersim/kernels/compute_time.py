@@ -219,17 +219,17 @@ class ComputeSpec(Spec):
             raise InputError("single_gpu and profile are both sources of layer times; keep one")
         mistakes = []
         if self.profile:
-            given = {"library": "cudnn", "embedding": "lookup", "head": "as-others", "casts": "torchao"}
-            given |= {"attention": None, "launch": "queued"}
+            given: dict[str, str | None] = {"library": "cudnn", "embedding": "lookup", "head": "as-others"}
+            given |= {"casts": "torchao", "attention": None, "launch": "queued"}
             message = "a profile has the times of the layers and kernels as measured; drop {0}, or profile"
             mistakes = [
-                Mistake(message.format(key), key, str(getattr(self, key)), "without profile")
+                Mistake(message.format(key), key, got=str(getattr(self, key)), allowed="without profile")
                 for key, default in given.items()
                 if getattr(self, key) != default
             ]
         if self.single_gpu and self.head != "as-others":
             message = "single_gpu scales all layers by one factor, the head too; drop head, or single_gpu"
-            mistakes.append(Mistake(message, "head", self.head, "without single_gpu"))
+            mistakes.append(Mistake(message, "head", got=self.head, allowed="without single_gpu"))
         if mistakes:
             raise InputError(mistakes)
         if self.kernels == "measured" and self.launch == "blocking":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from clustersim.hardware import Gpu
@@ -93,7 +93,7 @@ class LayerTime:
     forward_s: float
     backward_data_s: float
     backward_weights_s: float
-    provenance: str  # measured, published, estimated
+    provenance: str  # measured, published, estimated, anchored
     forward_issue: PassIssue = NOT_ISSUED
     backward_data_issue: PassIssue = NOT_ISSUED
     backward_weights_issue: PassIssue = NOT_ISSUED
@@ -120,6 +120,15 @@ class LayerTime:
             self.backward_weights_issue,
         )
 
+    def issued_in(self, factor: float) -> LayerTime:
+        """Return the same kernels, issued by a host that takes `factor` times as long."""
+        return replace(
+            self,
+            forward_issue=self.forward_issue.scaled(factor),
+            backward_data_issue=self.backward_data_issue.scaled(factor),
+            backward_weights_issue=self.backward_weights_issue.scaled(factor),
+        )
+
 
 class HostIssue(NamedTuple):
     """What a host takes to issue the rest of an iteration: seconds a collective, a message, and a unit of shards.
@@ -134,9 +143,21 @@ class HostIssue(NamedTuple):
     update: PassIssue = NOT_ISSUED
     awaits_messages: bool = False
 
+    def scaled(self, factor: float) -> HostIssue:
+        """Return a host that takes `factor` times as long."""
+        exchange_s, message_s, unit_s = (factor * each for each in (self.exchange_s, self.message_s, self.unit_s))
+        return HostIssue(exchange_s, message_s, unit_s, self.update.scaled(factor), self.awaits_messages)
+
 
 NO_HOST = HostIssue()
 """No host is simulated: times contain it, or are ideal."""
+
+
+class Anchoring(NamedTuple):
+    """What measured runs say: a factor on kernels and on the host that issues them, and a fixed time of iterations."""
+
+    factor: float = 1.0
+    fixed_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -147,6 +168,9 @@ class Workload:
     but `blocking`, layers include the process's wait for each of their kernels (`blocking_launches`). `casts` are those
     to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels. `kernels` is
     the source of the times of single kernels in estimates, the law or measured tables.
+
+    Each iteration begins with `fixed_s` seconds of compute that belong to no layer. `kernel_factor` is the factor that
+    layers and the update have already, for kernels whose times do not follow from those of layers.
     """
 
     model: Model
@@ -164,6 +188,8 @@ class Workload:
     casts_back: bool = True
     host: HostIssue = NO_HOST
     kernels: Literal["law", "measured"] = "law"
+    fixed_s: float = 0.0
+    kernel_factor: float = 1.0
 
     @property
     def forward_s(self) -> float:
@@ -182,9 +208,10 @@ class Workload:
         return self.model.num_parameters * self.gradient_bytes_per_parameter
 
     def provenance(self) -> dict[str, float]:
-        """Return the shares of the compute time that were measured, published and estimated."""
+        """Return the shares of the compute time that were measured, published and estimated, or anchored."""
         seconds = {"measured": 0.0, "published": 0.0, "estimated": 0.0}
         for layer in self.layers:
-            seconds[layer.provenance] += layer.forward_s + layer.backward_s
+            own_s = layer.forward_s + layer.backward_s
+            seconds[layer.provenance] = seconds.get(layer.provenance, 0.0) + own_s
         total = sum(seconds.values())
         return {name: value / total if total else 0.0 for name, value in seconds.items()}

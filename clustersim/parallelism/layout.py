@@ -56,7 +56,7 @@ from clustersim.parallelism.memory_over_time import StageMemory
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER, Offload
 from clustersim.parallelism.piece_times import piece_times
 from clustersim.parallelism.pieces import Piece
-from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan, with_host
+from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan, with_fixed, with_host
 from clustersim.parallelism.recomputation import block_starts, check_blocks, in_first_blocks, recomputed
 from clustersim.parallelism.recurrent import time_chunk_pieces
 from clustersim.parallelism.schedules import SCHEDULES, Slot, in_flight_counts, peak_pass
@@ -149,6 +149,11 @@ class ModelLayout:
 
 def lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
     """Return the layout of a model."""
+    laid_out = _lay_out(layout, grid, training)
+    return replace(laid_out, plans=tuple(with_fixed(plan, training.whole.fixed_s) for plan in laid_out.plans))
+
+
+def _lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
     if layout.kind == "one-weird-trick":
         return _lay_out_trick(layout, grid, training)
     if layout.kind == "local-fields":
@@ -278,7 +283,7 @@ def _buffer_copies(layout: Parallelism, grid: Grid, whole: Workload) -> BufferCo
         return NO_COPIES
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
-    return buffer_copies(layout.sharding_copies, whole.gpu, number.units, *sizes)
+    return buffer_copies(layout.sharding_copies, whole.gpu, number.units, *sizes).scaled(whole.kernel_factor)
 
 
 def _gradient_kernels(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Moved:
@@ -289,7 +294,8 @@ def _gradient_kernels(layout: Parallelism, grid: Grid, training: TrainingSetup) 
     number = PRECISIONS[whole.precision]
     sizes = number.operand_bytes, whole.gradient_bytes_per_parameter
     copies = grid.num_replicas, layout.sharding
-    return moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, *copies, skipped)
+    moved = moved_seconds(layout.gradient_kernels, whole.gpu, number.units, *sizes, *copies, skipped)
+    return Moved(*(whole.kernel_factor * each for each in moved))
 
 
 def _rules_without_degrees(training: TrainingSetup) -> Rules:

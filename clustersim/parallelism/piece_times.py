@@ -75,7 +75,7 @@ def _around_blocks_s(piece: Piece, whole: Workload) -> tuple[float, float]:
     number = precision_on(whole.gpu, whole.precision)
     constants = constants_of(whole.gpu, number.units)
     rate = constants.memory_efficiency * whole.gpu.memory_bytes_per_s
-    per_element_s = whole.batch * number.operand_bytes / rate
+    per_element_s = whole.kernel_factor * whole.batch * number.operand_bytes / rate
     forward, backward = moved_elements(piece)
     return forward * per_element_s, backward * per_element_s
 
@@ -90,7 +90,8 @@ def _sums_s(piece: Piece, whole: Workload) -> float:
         return 0.0
     constants = constants_of(whole.gpu, precision_on(whole.gpu, whole.precision).units)
     moved = sum(call.bytes_per_sample for call in piece.after_forward) * (1 + 1 / piece.num_ring_steps)
-    return whole.batch * moved / (constants.memory_efficiency * whole.gpu.memory_bytes_per_s) + whole.gpu.launch_s
+    rate = constants.memory_efficiency * whole.gpu.memory_bytes_per_s
+    return whole.kernel_factor * (whole.batch * moved / rate + whole.gpu.launch_s)
 
 
 def _share(piece: Piece, whole: LayerTime, part: LayerTime, ring_step: LayerTime, phase: str) -> float:

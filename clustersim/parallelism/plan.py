@@ -19,6 +19,9 @@ from clustersim.program.ops import FORWARD, Compute, Op, Pass, Program, Ready, R
 
 ACTIVATIONS, GRADIENTS, REPLICAS, SAMPLES = "activations", "gradients", "replicas", "samples"
 
+FIXED = "fixed time of the iteration"
+"""The name of compute that belongs to no layer."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -135,6 +138,15 @@ def with_host(plan: StagePlan, host: HostIssue, num_stages: int) -> StagePlan:
         ),
         iteration=replace(iteration, issue=IterationIssue(NO_ISSUE, no_cuts, update)),
     )
+
+
+def with_fixed(plan: StagePlan, fixed_s: float) -> StagePlan:
+    """Return the plan of a stage whose iteration begins with `fixed_s` seconds in which its host issues nothing."""
+    if not fixed_s:
+        return plan
+    begins = Compute(FIXED, fixed_s, FORWARD, 0, issue=replace(NO_ISSUE, host_s=fixed_s))
+    iteration = replace(plan.iteration, forward_s=plan.iteration.forward_s + fixed_s)
+    return replace(plan, program=replace(plan.program, parts=(begins, *plan.program.parts)), iteration=iteration)
 
 
 def update_issue(update_s: float, host: HostIssue, num_stages: int) -> IssueTimes:

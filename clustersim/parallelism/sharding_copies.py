@@ -33,6 +33,10 @@ class BufferCopies(NamedTuple):
     gathered_s: float = 0.0
     reduced_s: float = 0.0
 
+    def scaled(self, factor: float) -> BufferCopies:
+        """Return the copies of a GPU that takes `factor` times as long."""
+        return BufferCopies(factor * self.gathered_s, factor * self.reduced_s)
+
 
 NO_COPIES = BufferCopies()
 

@@ -11,6 +11,7 @@ from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
 from clustersim.kernels.kernel_model import rates_of
+from clustersim.model.layer import Anchoring
 from clustersim.planner.bound import min_compute_s, min_iteration_s
 from clustersim.planner.journal import Journal
 from clustersim.planner.layout_costs import LayoutCosts
@@ -24,7 +25,7 @@ from clustersim.planner.search import Candidate, Search, SimulatedLayout, best_b
 from clustersim.planner.space import Choice
 from clustersim.planner.tune import tune
 from clustersim.scenario import Scenario
-from clustersim.simulate import Workloads
+from clustersim.simulate import AnchorFit, Workloads
 from clustersim.sweep.pool import ProcessPool
 
 PLAN_SCHEMA = "clustersim.plan/1"
@@ -92,6 +93,7 @@ class Plan:
     stopped: bool = False
     software: str = ""
     left_out: tuple[str, ...] = ()
+    anchor: AnchorFit | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -107,6 +109,7 @@ class Plan:
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
             "stopped": self.stopped,
+            "anchor": self.anchor and (self.anchor.anchoring or Anchoring())._asdict(),
             "best": [entry.to_dict() for entry in self.best],
         }
 
@@ -199,6 +202,7 @@ class _Planning:
             stopped=stopped,
             software=self._request.software,
             left_out=self._request.left_out,
+            anchor=self._request.anchor,
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:

@@ -15,7 +15,9 @@ from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
 from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
+from clustersim.scenario.loader import gives_measured
 from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
+from clustersim.simulate import AnchorFit, fit_scenario
 from clustersim.software import load_software
 
 AXES = ("tensor", "pipeline", "context", "expert")
@@ -35,7 +37,7 @@ class PlanRequest:
     `scenario` is the source of the point, with a batch that suits all sizes. `fixed` are the given keys of
     `parallelism`, `most_tensor` is the maximum number of GPUs that split a layer, and `divisible` are the model's other
     divisible dimensions. `also` are keys that are compared on request. `left_out` are settings of the `software` that a
-    plan does not support.
+    plan does not support. `anchor` is what measured runs of the scenario say of its kernels.
     """
 
     scenario: Scenario
@@ -47,6 +49,7 @@ class PlanRequest:
     also: tuple[str, ...] = ()
     software: str = ""
     left_out: tuple[str, ...] = ()
+    anchor: AnchorFit | None = None
 
     @property
     def num_gpus(self) -> tuple[int, ...]:
@@ -81,6 +84,8 @@ def plan_request(
         for number in numbers:
             check_number(name, number, least=1, is_whole=True)
     most = max(num_gpus)
+    anchor = _anchor(scenario, overrides)
+    overrides = [*overrides, *(["measured=[]"] if anchor else [])]
     sized = _loaded(scenario, overrides, most)
     point = _only_point(sized)
     if point.is_software_chosen:
@@ -96,9 +101,10 @@ def plan_request(
         raise sized.located(InputError(mistakes))
     loaded = load_scenario(scenario, [*overrides, "memory_check=false", "num_gpus=1", "parallelism={}"])
     batch, layout = _only_point(loaded).batch, point.parallelism
+    checked = point.model_copy(update={"memory_check": True})
     return PlanRequest(
         scenario=sized,
-        point=point.model_copy(update={"memory_check": True}),
+        point=anchor.applied(checked) if anchor else checked,
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },
@@ -108,7 +114,15 @@ def plan_request(
         also=tuple(also),
         software=point.software.name,
         left_out=tuple(left_out),
+        anchor=anchor,
     )
+
+
+def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str]) -> AnchorFit | None:
+    """Return what the measured runs of a scenario say; None if it has none."""
+    if not gives_measured(scenario, overrides):
+        return None
+    return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
 
 
 def _loaded(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str], most: int) -> Scenario:

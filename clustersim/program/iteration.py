@@ -103,12 +103,14 @@ def plan_iteration(
     overlap: bool,
     owners: Mapping[int, int] | None = None,
     issue: PlanIssue | None = None,
+    fixed_s: float = 0.0,
 ) -> Iteration:
     """Return the iteration of layers in forward order; backward runs through them from last to first.
 
     All lists are [num_layers]. Without `overlap` every bucket is ready only when backward has ended. `owners` are the
     layers whose gradient is that of another layer, the owner: it is ready when the owner's is. No bucket is ready
-    before the one in front of it.
+    before the one in front of it. The iteration begins with `fixed_s` seconds of compute that belong to no layer, in
+    which the host issues nothing.
 
     >>> plan = plan_iteration(["a", "b"], [1, 1], [2, 2], [8, 8], 0.5, (0.0,), overlap=True)
     >>> [(bucket.name, bucket.ready_s) for bucket in plan.buckets]
@@ -137,8 +139,9 @@ def plan_iteration(
     times = None
     if issue is not None:
         backward = [(backward_s[layer], issue.backward[layer]) for layer in order]
-        times = _issue_times(issue, list(zip(forward_s, issue.forward, strict=True)), backward, lasts, update_s)
-    return Iteration(sum(forward_s), time_s, update_s, tuple(buckets), times)
+        forward = [(fixed_s, PassIssue(fixed_s)), *zip(forward_s, issue.forward, strict=True)]
+        times = _issue_times(issue, forward, backward, lasts, update_s)
+    return Iteration(fixed_s + sum(forward_s), time_s, update_s, tuple(buckets), times)
 
 
 def _issue_times(

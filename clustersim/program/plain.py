@@ -26,7 +26,7 @@ def plain_program(
     """
     least_s = _ROUNDING * plan.compute_s
     ops: list[Op] = [
-        *_compute("empty buckets", plan.forward_s - sum(forward_s), FORWARD, least_s),
+        *_compute("before the layers", plan.forward_s - sum(forward_s), FORWARD, least_s),
         *(op for name, seconds in zip(names, forward_s, strict=True) for op in _compute(name, seconds, FORWARD, 0.0)),
     ]
     buckets = list(enumerate(plan.buckets))

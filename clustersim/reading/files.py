@@ -117,6 +117,7 @@ def named_by(node: TreeNode, key: str) -> Iterator[None]:
 
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
+_FILES = ("collectives",)  # keys of files with any ending
 _WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
 
@@ -129,7 +130,7 @@ def with_files(node: TreeNode, key: str = "") -> TreeNode:
     if (
         key in _WORDS
         or not isinstance(node.value, str)
-        or not node.value.endswith(_FILE_SUFFIXES)
+        or not (node.value.endswith(_FILE_SUFFIXES) or key in _FILES)
         or node.place.line is None
     ):
         return node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.report.known_error import error_source, similar_case_error
+from clustersim.report.band import NEVER_CHECKED, band_basis, band_cell, band_heading, band_range
 from clustersim.report.machine import IDEAL
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
@@ -28,7 +28,7 @@ def answer(sweep: Sweep) -> str:
     name = setting(sweep, run)
     subject = f"{subject} ({name})" if name else subject
     verb = "trains" if run.num_gpus == 1 else "train"
-    rate = f"{subject} {verb} {count(run.samples_per_s)} samples per second"
+    rate = f"{subject} {verb} {count(run.samples_per_s)} samples per second{_between_words(run)}"
     if run.has_ideal_network:
         rate = f"On an {IDEAL}, {rate}"
     if run.speedup is not None and run.num_gpus > 1:
@@ -40,32 +40,54 @@ def answer(sweep: Sweep) -> str:
     return f"{rate}."
 
 
+def _between_words(run: Run) -> str:
+    """Return the band of a run in parentheses; empty without one."""
+    if run.band is None:
+        return ""
+    words = f"{NEVER_CHECKED}, " if run.band.unchecked else ""
+    return f" ({words}{percent(run.band.level)} band {band_range(run.band.samples_per_s)})"
+
+
 def tiles(sweep: Sweep) -> tuple[Tile, ...]:
-    """Return the numbers of the headline run, with their intervals and the known error."""
+    """Return the numbers of the headline run, with their intervals and the band."""
     run = headline(sweep)
     level = f"{percent(run.interval.level)} interval " if run.interval else ""
     found = [_speedup(run, level), _time_to_train(sweep, run)]
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
+    found.append(_band(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
     found.append(Tile("Efficiency", percent(run.efficiency), "relative to as many single GPUs"))
     if run.memory_bytes > 0:
         found.append(Tile("Memory", size(run.memory_bytes), "on the GPU that holds most"))
     found.append(_cost(run))
-    found.append(_error(sweep, run))
+    found.append(_anchor(run))
+    found.append(_error(sweep))
     return tuple(tile for tile in found if tile)
 
 
-def _error(sweep: Sweep, run: Run) -> Tile:
-    """Return the error against figures published for this scenario; without any, that of similar validated cases."""
-    rows = comparisons(sweep)
-    if rows:
-        worst = max(rows, key=lambda row: abs(row.error))
-        return Tile("Model error", percent(worst.error, signed=True), error_summary(rows))
-    similar = similar_case_error(sweep, run)
-    if similar is None:
-        return Tile("Model error", "–", "unknown: no similar validated case")
-    return Tile("Model error", f"± {percent(similar.median)}", error_source(similar))
+def _band(run: Run) -> Tile:
+    """Return the band of a run and what it rests on."""
+    if run.band is None:
+        return Tile("Band", "–", "unknown: too few checked forecasts")
+    return Tile(f"{percent(run.band.level)} band", band_range(run.band.samples_per_s), band_basis(run.band))
+
+
+def _error(sweep: Sweep) -> Tile | None:
+    """Return the error against figures published for this scenario; None without any."""
+    found = comparisons(sweep)
+    if not found:
+        return None
+    worst = max(found, key=lambda row: abs(row.error))
+    return Tile("Model error", percent(worst.error, signed=True), error_summary(found))
+
+
+def _anchor(run: Run) -> Tile | None:
+    """Return the factor on kernels by measured runs, and the forecast without it."""
+    if run.anchor is None or not run.anchor.points:
+        return None
+    without = f"{count(run.anchor.samples_per_s_without)} samples/s without measured runs"
+    return Tile("Anchor", f"kernels {times(run.anchor.factor)}", without)
 
 
 def _cost(run: Run) -> Tile | None:
@@ -108,12 +130,13 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     runs = [run for one in series(sweep) for run in one.runs]
     timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
     based = sped and not has_one_baseline(sweep)
-    headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s"] + ["baseline"] * based
+    bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
+    headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
     body = []
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
-        cells += [duration(run.iteration_s), count(run.samples_per_s)]
+        cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
         cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed

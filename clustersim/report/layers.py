@@ -111,6 +111,7 @@ _PATTERN_WORDS = {
     "measured": "plain: measured",
     "published": "dotted: from a published rate",
     "estimated": "hatched: estimated",
+    "anchored": "crossed: scaled to measured runs",
 }
 
 

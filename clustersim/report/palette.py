@@ -57,7 +57,7 @@ LABELS = {
 KIND_PATTERNS = {"recompute": "/"}
 """Hatching of kinds of spans that repeat another kind."""
 
-PROVENANCE_PATTERNS = {"measured": "", "published": ".", "estimated": "/"}
+PROVENANCE_PATTERNS = {"measured": "", "published": ".", "estimated": "/", "anchored": "x"}
 """Hatching by the provenance of a compute time."""
 
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "hexagon")

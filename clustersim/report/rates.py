@@ -9,15 +9,17 @@ from clustersim.report.words import count, gpus, percent, plot_text, shortened, 
 
 
 def draw_rates(data: Scaling) -> Figure:
-    """Draw the one point of each line as a marker with its interval, the fastest on top; dashed: the ideal."""
+    """Draw the one point of each line as a marker with its band, the fastest on top; dashed: the ideal."""
     lines = sorted(data.lines, key=lambda line: -line.rate[0])
     names = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 44)) for line in lines]
     number = lines[0].num_gpus[0]
     ideal = [slope * number for slope in data.ideal]
     points = [point.rate for point in data.points]
-    longest = max([line.high[0] or line.rate[0] for line in lines] + ideal + points)
+    longest = max([high for line in lines for _, high in [_ends(line) or (0.0, line.rate[0])]] + ideal + points)
     what, baseline = ("Speedup", f"; baseline: {data.basis}") if data.metric == "speedup" else ("Samples/s", "")
-    band = f"; whiskers are the {percent(data.level)} interval of the mean" if data.level else ""
+    whiskers = f"hold {percent(data.band_level)} of measurements" if data.band_level else ""
+    whiskers = whiskers or (f"are the {percent(data.level)} interval of the mean" if data.level else "")
+    band = f"; whiskers {whiskers}" if whiskers else ""
     drawn = layout(
         110 + 34 * len(lines),
         shapes=[_ideal(rate) for rate in ideal],
@@ -34,10 +36,11 @@ def draw_rates(data: Scaling) -> Figure:
 
 
 def _marker(data: Scaling, line: ScalingLine, place: int) -> Json:
-    rate, low, high = line.rate[0], line.low[0], line.high[0]
+    rate, ends = line.rate[0], _ends(line)
     text = times(rate) if data.metric == "speedup" else f"{count(rate)} samples/s"
     bars: Json = {"visible": False}
-    if low is not None and high is not None:
+    if ends is not None:
+        low, high = ends
         bars = {"type": "data", "symmetric": False, "array": [high - rate], "arrayminus": [rate - low], "thickness": 2}
     return {
         "type": "scatter",
@@ -50,6 +53,12 @@ def _marker(data: Scaling, line: ScalingLine, place: int) -> Json:
         "hoverinfo": "text",
         "marker": {"size": 11, "color": series_colour(place), "symbol": series_marker(place)},
     }
+
+
+def _ends(line: ScalingLine) -> tuple[float, float] | None:
+    """Return the ends of the one point's band, or else of its interval; None with neither."""
+    low, high = line.low[0], line.high[0]
+    return line.band[0] or (None if low is None or high is None else (low, high))
 
 
 def _published(data: Scaling, lines: list[ScalingLine]) -> Json:

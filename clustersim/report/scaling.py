@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
@@ -21,7 +22,10 @@ NARROW_WIDTH_PX = 260.0
 
 @dataclass(frozen=True)
 class ScalingLine:
-    """One forecast line: [num_points] GPUs, speedup (or samples/s), its interval, efficiency and iteration."""
+    """One forecast line: [num_points] GPUs, speedup (or samples/s), its interval, efficiency and iteration.
+
+    `band` is where the measurement is expected; None at a point without a band.
+    """
 
     label: str
     num_gpus: list[int]
@@ -30,6 +34,7 @@ class ScalingLine:
     high: list[float | None]
     efficiency: list[float]
     iteration_s: list[float]
+    band: list[tuple[float, float] | None]
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class Scaling:
     one_size: bool
     basis: str
     level: float | None
+    band_level: float | None = None
 
 
 def scaling_data(sweep: Sweep) -> Scaling:
@@ -78,6 +84,7 @@ def scaling_data(sweep: Sweep) -> Scaling:
         one_size=len(lines) > 1 and all(len(line.num_gpus) == 1 for line in lines),
         basis=basis(sweep),
         level=min(levels) if levels else None,
+        band_level=next((run.band.level for run in sweep.runs if run.band), None),
     )
 
 
@@ -107,7 +114,16 @@ def _line(one: Series, metric: str) -> ScalingLine:
         high=[interval[1] if interval else None for interval in intervals],
         efficiency=[run.efficiency for run in one.runs],
         iteration_s=[run.iteration_s for run in one.runs],
+        band=[_scaled_band(run, float(getattr(run, metric))) for run in one.runs],
     )
+
+
+def _scaled_band(run: Run, rate: float) -> tuple[float, float] | None:
+    """Return the band of a run in the unit of `rate`, which is proportional to samples per second."""
+    if run.band is None:
+        return None
+    low, high = run.band.samples_per_s
+    return rate * low / run.samples_per_s, rate * high / run.samples_per_s
 
 
 def _points(sweep: Sweep, run: Run, label: str, metric: str) -> list[PublishedPoint]:
@@ -139,6 +155,7 @@ def draw_scaling(data: Scaling) -> Figure:
     sizes = sorted({number for line in data.lines for number in line.num_gpus})
     rates = [rate for line in data.lines for rate in line.rate] + [point.rate for point in data.points]
     rates += [slope * number for slope in data.ideal for number in (sizes[0], sizes[-1])]
+    rates += [end for line in data.lines for pair in line.band for end in pair or ()]
     x_range, y_range = _log_range(sizes, 0.12), _log_range(rates, 0.08)
     traces = [_ideal_trace(slope, sizes, first=not number) for number, slope in enumerate(data.ideal)]
     for number, line in enumerate(data.lines):
@@ -173,7 +190,8 @@ def _frame(slope: float, width_px: float) -> Json:
 def _subtitle(data: Scaling) -> str:
     is_speedup = data.metric == "speedup"
     what, baseline = ("Speedup", f"; baseline: {data.basis}") if is_speedup else ("Training samples per second", "")
-    band = f"; the band is the {percent(data.level)} interval of the mean" if data.level else ""
+    band = f"; the pale band holds {percent(data.band_level)} of measurements" if data.band_level else ""
+    band += f"; the dark one is the {percent(data.level)} interval of the mean" if data.level else ""
     points = "; outlined diamonds: published, offset from the line by the error of its metric" if data.points else ""
     return f"{what} against GPUs, both logarithmic{baseline}{band}{points}. Below: efficiency."
 
@@ -249,33 +267,41 @@ def _line_traces(data: Scaling, line: ScalingLine, number: int) -> list[Json]:
     hover = [_hover(data, line, place) for place in range(len(line.num_gpus))]
     efficiency = {"y": line.efficiency, "xaxis": "x2", "yaxis": "y2", "showlegend": False, "hovertext": hover}
     return [
-        *_band(line, name, colour),
+        *_area(f"{name}, band", name, colour, 0.12, zip(line.num_gpus, line.band, strict=True)),
+        *_area(f"{name}, interval", name, colour, 0.25, zip(line.num_gpus, _intervals(line), strict=True)),
         {**common, "y": line.rate, "hovertext": hover},
         {**common, **efficiency},
     ]
 
 
-def _band(line: ScalingLine, name: str, colour: str) -> list[Json]:
-    known = [
-        (number, low, high)
-        for number, low, high in zip(line.num_gpus, line.low, line.high, strict=True)
-        if low is not None and high is not None and low > 0
+def _intervals(line: ScalingLine) -> list[tuple[float, float] | None]:
+    """Return the interval at each point, None where it is not known or not above 0."""
+    return [
+        (low, high) if low is not None and high is not None and low > 0 else None
+        for low, high in zip(line.low, line.high, strict=True)
     ]
+
+
+def _area(
+    name: str, group: str, colour: str, opacity: float, pairs: Iterable[tuple[int, tuple[float, float] | None]]
+) -> list[Json]:
+    """Return the area between the ends of pairs by number of GPUs; nothing where there are none."""
+    known = [(number, pair) for number, pair in pairs if pair is not None]
     if not known:
         return []
-    around = [(number, high) for number, _, high in known] + [(number, low) for number, low, _ in known[::-1]]
+    around = [(number, high) for number, (_, high) in known] + [(number, low) for number, (low, _) in known[::-1]]
     return [
         {
             "type": "scatter",
             "mode": "lines",
-            "name": f"{name}, interval",
-            "legendgroup": name,
+            "name": name,
+            "legendgroup": group,
             "showlegend": False,
             "x": [number for number, _ in around],
             "y": [rate for _, rate in around],
             "fill": "toself",
             "fillcolor": colour,
-            "opacity": 0.25,
+            "opacity": opacity,
             "line": {"width": 0},
             "hoverinfo": "skip",
         }
@@ -302,4 +328,7 @@ def _hover(data: Scaling, line: ScalingLine, place: int) -> str:
     low, high = line.low[place], line.high[place]
     if low is not None and high is not None:
         words.append(f"interval {count(low)} to {count(high)}")
+    pair = line.band[place]
+    if pair is not None and data.band_level is not None:
+        words.append(f"{percent(data.band_level)} band {count(pair[0])} to {count(pair[1])}")
     return "<br>".join([*words, f"efficiency {percent(line.efficiency[place])}"])

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from shlex import quote
 
+from clustersim.report.anchor import anchor_card
 from clustersim.report.answer import Tile, answer, rows, tiles
-from clustersim.report.known_error import error_sentence, no_similar_case, similar_case_error
+from clustersim.report.band import band_basis, band_sentence
 from clustersim.report.machine import machine
 from clustersim.report.page import bullets, card, grid
 from clustersim.report.published import METRICS, comparisons
@@ -24,6 +25,7 @@ _PROVENANCE = {
     "measured": "was measured on that device",
     "published": "follows a published single-device rate",
     "estimated": "is estimated from the device's data sheet",
+    "anchored": "is scaled to the measured runs of the scenario",
 }
 
 
@@ -75,7 +77,7 @@ def sources(sweep: Sweep) -> str:
 
 
 def provenance(run: Run, label: str) -> str:
-    """Return the shares of the compute time that are measured, published or estimated, as a bar and as text."""
+    """Return the shares of the compute time by their provenance, as a bar and as text."""
     shares = {origin: run.provenance.get(origin, 0.0) for origin in _PROVENANCE}
     known = {origin: share for origin, share in shares.items() if share > 0}
     if not known:
@@ -104,13 +106,13 @@ def memory(run: Run, label: str) -> str:
     return card(title, f"Memory by its contents: {label}.", grid(["what", "memory", "share"], body, _WORDS))
 
 
-def nearest(sweep: Sweep, run: Run) -> str:
-    """Return the errors of similar validated forecasts and the names of their cases, or why there are none."""
-    found = similar_case_error(sweep, run)
-    if found is None:
-        return card("No similar validated case", no_similar_case(sweep, run), "")
-    under = "Cases with published measurements; clustersim validate repeats the comparison."
-    return card(error_sentence(found), under, bullets(found.cases))
+def band(run: Run) -> str:
+    """Return where the measurement is expected and what that rests on."""
+    if run.band is None:
+        return card("No band", "Too few checked forecasts, or a result of an earlier version.", "")
+    title = "A forecast like this one was never checked" if run.band.unchecked else "How sure the forecast is"
+    basis = band_basis(run.band)
+    return card(title, f"{band_sentence(run)} {basis[0].upper()}{basis[1:]}.", "")
 
 
 def how_sure(sweep: Sweep) -> Iterator[str]:
@@ -118,7 +120,8 @@ def how_sure(sweep: Sweep) -> Iterator[str]:
     run = headline(sweep)
     label = run_label(sweep, run)
     yield sources(sweep)
-    yield nearest(sweep, run)
+    yield anchor_card(sweep)
+    yield band(run)
     yield provenance(run, label)
     yield f'<div id="warnings">{_list("warning", sweep.warnings, "No problem was found.")}</div>'
     yield _list("assumption", sweep.assumptions, "No value of the data sheets used is a guess.")

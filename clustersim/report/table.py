@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from clustersim.report.anchor import anchor_lines, without_anchor
 from clustersim.report.answer import METRIC_COLUMNS, rows, time_rows
+from clustersim.report.band import band_lines
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.series import series, varied
@@ -33,8 +35,8 @@ def tables(sweep: Sweep, columns: int) -> list[Table]:
 def table(sweep: Sweep, shares: bool = True) -> Table:
     """Return a rich table with one row per run, with the shares of its time: `rich.print(table(sweep))`.
 
-    Below a run are its published figures, each in the column of its metric, and the error of the forecast,
-    forecast / published - 1. If only the number of GPUs varies it fits 80 columns.
+    Below a run is what it would be without measured runs, and its published figures, each in the column of its metric,
+    with the error of the forecast, forecast / published - 1. If only the number of GPUs varies it fits 80 columns.
     """
     from rich.text import Text
 
@@ -42,15 +44,18 @@ def table(sweep: Sweep, shares: bool = True) -> Table:
     parts, found = time_rows(sweep) if shares else ([], [[] for _ in body])
     title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
     result = _table(title, [*headings, *parts], varied(sweep))
-    result.caption, result.caption_justify = Text(_plain(machine(sweep))), "left"
+    result.caption, result.caption_justify = Text(plain(machine(sweep))), "left"
     runs = [run for one in series(sweep) for run in one.runs]
     for run, cells, share in zip(runs, body, found, strict=True):
-        result.add_row(*(Text(_plain(text)) for text in [*cells, *share]))
+        result.add_row(*(Text(plain(text)) for text in [*cells, *share]))
+        if texts := without_anchor(run):
+            cells = ["no anchor", *(texts.get(name, "") for name in headings[1:])]
+            result.add_row(*(Text(plain(text), "dim") for text in cells))
         compared = [row for point in run.published if (row := compare(sweep, run, point))]
         for label, texts in _published_lines(compared):
             style = "bold" if label == "error" else "dim"
             result.add_row(
-                *(Text(_plain(text), style) for text in [label, *(texts.get(name, "") for name in headings[1:])])
+                *(Text(plain(text), style) for text in [label, *(texts.get(name, "") for name in headings[1:])])
             )
     return result
 
@@ -64,8 +69,13 @@ def share_table(sweep: Sweep) -> Table:
     named = 1 + len(keys)
     result = _table("time shares", [*headings[:named], *parts], keys)
     for cells, share in zip(body, shares, strict=True):
-        result.add_row(*(Text(_plain(text)) for text in [*cells[:named], *share]))
+        result.add_row(*(Text(plain(text)) for text in [*cells[:named], *share]))
     return result
+
+
+def lines_below(sweep: Sweep) -> list[str]:
+    """Return the lines of text below the table: what bands rest on, and the measured runs that anchor the forecast."""
+    return [plain(line) for line in (*band_lines(sweep), *anchor_lines(sweep))]
 
 
 def _table(title: str, headings: list[str], keys: Sequence[str]) -> Table:
@@ -94,5 +104,6 @@ def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, st
     return lines
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text for the terminal, with ordinary spaces."""
     return text.replace(f"{THIN}%", "%").replace(THIN, " ")

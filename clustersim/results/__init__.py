@@ -3,6 +3,7 @@
 No clock, no hardware and no drawing: a result can be saved, read and drawn again without simulating.
 """
 
+from clustersim.results.anchor import Anchor, MeasuredNetwork, MeasuredPoint
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, write_atomically, write_sweep
 from clustersim.results.metrics import (
@@ -36,11 +37,14 @@ __all__ = [
     "DURATION_COLUMNS",
     "NO_RANK",
     "WEIGHT_VERSIONS",
+    "Anchor",
     "FailureTimes",
     "Interval",
     "JobRun",
     "LinkClass",
     "LinkLoad",
+    "MeasuredNetwork",
+    "MeasuredPoint",
     "MemoryLine",
     "PublishedFigure",
     "Run",

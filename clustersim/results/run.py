@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from clustersim.results.anchor import Anchor
+from clustersim.results.band import Band
 from clustersim.results.failures import FailureTimes
+from clustersim.results.features import Features
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
@@ -155,7 +158,9 @@ class Run:
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
-    all GPUs are in one host.
+    all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
+    measurements of such forecasts lie. `anchor` is set if measured
+    runs scale the forecast.
     """
 
     axes: Mapping[str, Any]
@@ -202,6 +207,9 @@ class Run:
     software: str = ""
     transport: str = ""
     cards: Mapping[str, float] = field(default_factory=dict)
+    anchor: Anchor | None = None
+    features: Features | None = None
+    band: Band | None = None
 
     @property
     def has_ideal_network(self) -> bool:
@@ -224,6 +232,7 @@ class Run:
         """Return the run as JSON values; without `detail`, rows per span, layer, link and rank are omitted."""
         left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
         document = asdict(replace(self, **left_out))
+        document["band"] = None if self.band is None else self.band.to_dict()
         if detail:
             document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
             document["more_updates"] = [log.to_dict() for log in self.more_updates]
@@ -240,8 +249,14 @@ class Run:
         values = dict(document)
         if values["interval"] is not None:
             values["interval"] = Interval.from_dict(values["interval"])
+        if values.get("features") is not None:
+            values["features"] = Features(**values["features"])
+        if values.get("band") is not None:
+            values["band"] = Band.from_dict(values["band"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
+        if values.get("anchor") is not None:
+            values["anchor"] = Anchor.from_dict(values["anchor"])
         values["published"] = tuple(PublishedFigure(**row) for row in values.get("published", ()))
         values["link_classes"] = tuple(LinkClass(**row) for row in values.get("link_classes", ()))
         values["links"] = tuple(LinkLoad(**row) for row in values.get("links", ()))

@@ -5,6 +5,7 @@ This package depends on the models of all parts of a scenario, and not on the si
 
 from __future__ import annotations
 
+from clustersim.scenario.anchors import AnchorPoint
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.compression import compression_of
@@ -19,6 +20,7 @@ from clustersim.scenario.schema import json_schema
 from clustersim.scenario.straggler_checks import link_table
 
 __all__ = [
+    "AnchorPoint",
     "Baseline",
     "Batch",
     "JobOfMany",

@@ -19,7 +19,7 @@ from clustersim.scenario.point import Point
 MAX_POINTS = 10_000
 _TRIED = 16
 _TAGS = ("kind", "template")  # keys that select a model: a list here is always an axis
-_NEVER_AXES = ("name", "description", "$schema", "extends")
+_NEVER_AXES = ("name", "description", "$schema", "extends", "measured")
 
 
 @dataclass(frozen=True)

@@ -73,15 +73,15 @@ def codec_of(
     """
     plain, gpu, compression = whole.gradient_bytes_per_parameter, whole.gpu, compression_of(point, num_workers)
     copies, num_back = copies_of(point, num_workers), wire_of(point, compression, plain, num_workers).num_back
-    sent = compression.wire_bytes(plain) / plain
+    sent, factor = compression.wire_bytes(plain) / plain, whole.kernel_factor
     fill_s, empty_s, copied_s = [], 0.0, []
     for bucket in buckets:
         size, moved = bucket.num_bytes / plain, 2 * bucket.num_bytes
-        copy_s = moved_s(moved, gpu, bucket.num_gradients)
-        fill_s.append(compression.encode_s(size, plain, gpu) + copies.into * copy_s)
-        empty_s += compression.decode_s(size, plain, num_back, gpu) + copies.back * copy_s
+        copy_s = factor * moved_s(moved, gpu, bucket.num_gradients)
+        fill_s.append(factor * compression.encode_s(size, plain, gpu) + copies.into * copy_s)
+        empty_s += factor * compression.decode_s(size, plain, num_back, gpu) + copies.back * copy_s
         is_alone = bucket.num_gradients == 1
-        beside_s = moved_s(moved * sent, gpu, bucket.num_gradients)
+        beside_s = factor * moved_s(moved * sent, gpu, bucket.num_gradients)
         if host_bytes_per_s is not None:
             beside_s = moved * sent / host_bytes_per_s
         copied_s.append((0.0 if is_alone else copies.beside * beside_s) + copies.each * copy_s)

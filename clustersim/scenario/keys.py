@@ -18,7 +18,7 @@ from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
-from clustersim.scenario.parts import Baseline, Batch, Positive, Published
+from clustersim.scenario.parts import Baseline, Batch, MeasuredRun, Positive, Published
 from clustersim.scenario.software_keys import Software, SoftwareKeys
 from clustersim.spec import Count, Spec, union_of
 from clustersim.stragglers import STRAGGLERS, Straggler
@@ -130,6 +130,11 @@ class PointKeys(Spec):
         default=10,
         description="updates of the model to measure, after a warm-up; with a synchronous strategy an update is one "
         "iteration of all workers, and `local` counts iterations, in whole rounds of its `steps`",
+    )
+    measured: Annotated[list[MeasuredRun], BeforeValidator(_in_a_list)] = Field(
+        default=[],
+        description="runs of this training that were measured, with any number of GPUs: all forecasts are scaled so "
+        "that those of these runs are as measured",
     )
     published: list[Published] = Field(default=[], description="published figures to draw beside the forecast")
     seed: int = Field(default=0, ge=0, description="seed of every random stream")

@@ -8,7 +8,10 @@ from dataclasses import replace
 from clustersim.hardware import load_cpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
+from clustersim.kernels.layer_times import Library
+from clustersim.kernels.programs.blocking_launches import with_launch_waits
 from clustersim.model import LayerTime, Model, Workload
+from clustersim.model.layer import Anchoring
 from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.cluster import build_topology
@@ -42,9 +45,30 @@ def work_of(
         num_passes or point.parallelism.num_passes,
         issue_factor(point),
     )
+    work = _anchored(work, point.anchoring, point.compute.library)
     if load_transport(point.transport).library.startswith("nccl"):
         return work
     return replace(work, host=work.host._replace(exchange_s=0.0, message_s=0.0))
+
+
+def _anchored(work: Workload, anchoring: Anchoring | None, library: Library) -> Workload:
+    """Return work whose kernels, and its host that issues them, take `factor` times as long, after a fixed time.
+
+    A process that waits for each of its kernels waits as long for it as before.
+    """
+    if anchoring is None:
+        return work
+    factor, layers, is_blocking = anchoring.factor, work.layers, work.launch == "blocking"
+    layers = with_launch_waits(layers, library, -1) if is_blocking else layers
+    layers = tuple(layer.scaled(factor, "anchored").issued_in(factor) for layer in layers)
+    return replace(
+        work,
+        layers=with_launch_waits(layers, library) if is_blocking else layers,
+        optimizer_s=factor * work.optimizer_s,
+        host=work.host.scaled(factor),
+        kernel_factor=factor,
+        fixed_s=anchoring.fixed_s,
+    )
 
 
 def issue_factor(point: Point) -> float:

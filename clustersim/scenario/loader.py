@@ -25,6 +25,7 @@ from clustersim.reading import (
     raised,
     with_files,
 )
+from clustersim.scenario.anchors import anchors_of, with_measured
 from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.duplicates import merge_duplicates
@@ -48,29 +49,42 @@ _STAND_INS: dict[str, Any] = {
 }
 
 
-def load_scenario(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> Scenario:
+def load_scenario(
+    source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = (), measured: Sequence[str] = ()
+) -> Scenario:
     """Return a scenario with valid points only, or raise an `InputError` with every mistake in it.
 
     `source` is a file, the short name of a shipped scenario, or a mapping of the same keys. `overrides`
-    are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. A path inside a file is relative
-    to that file.
+    are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. `measured` are further measured runs as
+    texts, such as `8=105.2/s`. A path inside a file is relative to that file.
     """
     check_type(
         "a scenario", source, (str, PurePath, Mapping, Scenario), "a name, a file, a mapping of keys or a Scenario"
     )
     check_texts("overrides", overrides, "a list of texts such as 'num_gpus=8'")
-    if isinstance(source, Scenario) and not overrides:
+    check_texts("measured", measured, "a list of texts such as '8=105.2/s'")
+    if isinstance(source, Scenario) and not overrides and not measured:
         return source
     root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)
     root, wrong = apply_overrides(root, overrides, _open_topology)
+    root, unparsed = with_measured(root, measured)
     check_extent(root)
     points, found = _points(root)
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
     kept = [each for each in found if (each.file, each.line, each.column) not in unread]
-    mistakes = in_order([*mistakes, *wrong, *kept])
+    mistakes = in_order([*mistakes, *wrong, *unparsed, *kept])
     if mistakes:
         raise InputError(mistakes)
-    return Scenario(_name(source), root, points)
+    anchors = anchors_of(root, points[0].point.measured, _validate, _open_topology)
+    return Scenario(_name(source), root, points, anchors)
+
+
+def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
+    """Say whether a scenario has measured runs, be it valid or not."""
+    root, _ = _read(source.raw if isinstance(source, Scenario) else source)
+    root, _ = apply_overrides(root, overrides, _open_topology)
+    node = root.child("measured")
+    return node is not None and bool(node.value)
 
 
 def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
@@ -131,8 +145,9 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
         try:
             settled, point = _with_what_it_needs(settled, replaced)
         except ValidationError as error:
-            found = [written(each) for each in explain(error, settled.root, Point)]
-            problems += [each for each in found if not _is_about(each.path, replaced)]
+            told = [each for each in explain(error, settled.root, Point) if not _is_about(each.path, replaced)]
+            found = [written(each) for each in told]
+            problems += found
             wrong = {str(each.path[0]) for each in found if each.path} - replaced
             if not wrong or wrong & _CROSSING:
                 return None, [*problems, *_model_problems(root, replaced | wrong)]

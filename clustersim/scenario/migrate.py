@@ -44,21 +44,19 @@ def migrated(path: Path, software: str = PLAIN) -> str:
     Raise InputError for a file that is not a map, or whose new scenario is wrong.
     """
     load_software(software)
-    document = _read(path)
+    document, written = _read(path)
     move_keys(document)
     if "extends" in document:
-        return _text(document)
+        return written.text(document)
     _name(document, PLAIN)
-    if software == PLAIN:
-        _leave_out_equal(document)
-        return _text(document)
-    wanted = _points(path, document)
-    document["software"]["name"] = software
-    for _ in range(_ROUNDS):
-        if not _write_differences(document, wanted, _points(path, document), load_software(software).values):
-            break
+    if software != PLAIN:
+        wanted = _points(path, written.text(document))
+        document["software"]["name"] = software
+        for _ in range(_ROUNDS):
+            if not _write_differences(document, wanted, _points(path, written.text(document))):
+                break
     _leave_out_equal(document)
-    return _text(document)
+    return written.text(document)
 
 
 def _leave_out_equal(document: CommentedMap) -> None:
@@ -105,8 +103,8 @@ def move_keys(document: CommentedMap) -> None:
 
 def _move_library_of_rate(document: CommentedMap) -> None:
     compute = document.get("compute")
-    rate = compute.get("single_gpu") if isinstance(compute, Mapping) else None
-    if isinstance(rate, Mapping) and "library" in rate:
+    rate = compute.get("single_gpu") if isinstance(compute, CommentedMap) else None
+    if isinstance(rate, CommentedMap) and "library" in rate:
         rate["software"] = with_kernels(rate.pop("library"))
 
 
@@ -151,11 +149,11 @@ def _insert(document: CommentedMap, settings: CommentedMap) -> None:
     document.insert(at, "software", settings)
 
 
-def _points(path: Path, document: CommentedMap) -> list[Point]:
-    """Return the points of a document as if it were the file at a path."""
+def _points(path: Path, text: str) -> list[Point]:
+    """Return the points of a scenario as if it were the text of the file at a path."""
     beside = path.with_name(f".{path.stem}.migrating-{os.getpid()}.yaml")
     try:
-        beside.write_text(_text(document), encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
         return [each.point for each in load_scenario(beside).points()]
     except OSError as error:
         raise InputError(Mistake(f"cannot be written: {error.strerror}", file=str(beside))) from None
@@ -163,9 +161,7 @@ def _points(path: Path, document: CommentedMap) -> list[Point]:
         beside.unlink(missing_ok=True)
 
 
-def _write_differences(
-    document: CommentedMap, wanted: list[Point], found: list[Point], sheet: Mapping[str, Any]
-) -> bool:
+def _write_differences(document: CommentedMap, wanted: list[Point], found: list[Point]) -> bool:
     """Write each setting of a sheet that changes a point; return whether there was one."""
     changed = False
     for old, new in zip(wanted, found, strict=True):
@@ -205,7 +201,7 @@ def _yaml() -> YAML:
     return yaml
 
 
-def _read(path: Path) -> CommentedMap:
+def _read(path: Path) -> tuple[CommentedMap, _Written]:
     try:
         text = path.read_text(encoding="utf-8")
         document = _yaml().load(text)
@@ -215,8 +211,7 @@ def _read(path: Path) -> CommentedMap:
         raise InputError(Mistake(f"is not YAML: {str(error).splitlines()[0]}", file=str(path))) from None
     if not isinstance(document, CommentedMap):
         raise InputError(Mistake("a scenario is a map of keys", file=str(path)))
-    document.written = _Written.of(text, document)
-    return document
+    return document, _Written.of(text, document)
 
 
 class _Written(NamedTuple):
@@ -235,6 +230,18 @@ class _Written(NamedTuple):
         head = "".join(lines[: min(starts.values(), default=0)])
         return cls(head, json.loads(json.dumps(document, default=str)), blocks)
 
+    def text(self, document: CommentedMap) -> str:
+        """Return the text of a document, with the lines of each key that has its old value as they were written."""
+        parts = [self.head]
+        for key, value in document.items():
+            old = self.blocks.get(key, "")
+            if old and self.values[key] == json.loads(json.dumps(value, default=str)):
+                parts.append(old if old.endswith("\n") else f"{old}\n")
+                continue
+            comments = "".join(line for line in old.splitlines(keepends=True) if line.startswith("#"))
+            parts.append(comments + _dumped(document, key))
+        return "".join(parts)
+
 
 def _first_line(lines: Sequence[str], number: int) -> int:
     """Return the number of the first of the lines of comment right above a line; the line's own if there is none.
@@ -245,20 +252,6 @@ def _first_line(lines: Sequence[str], number: int) -> int:
     while first > 0 and lines[first - 1].lstrip().startswith("#"):
         first -= 1
     return first if first else number
-
-
-def _text(document: CommentedMap) -> str:
-    """Return the text of a document, with the lines of each key that has its old value as they were written."""
-    before: _Written = document.written
-    parts = [before.head]
-    for key, value in document.items():
-        old = before.blocks.get(key, "")
-        if old and before.values[key] == json.loads(json.dumps(value, default=str)):
-            parts.append(old if old.endswith("\n") else f"{old}\n")
-            continue
-        comments = "".join(line for line in old.splitlines(keepends=True) if line.startswith("#"))
-        parts.append(comments + _dumped(document, key))
-    return "".join(parts)
 
 
 def _dumped(document: CommentedMap, key: str) -> str:

@@ -32,6 +32,11 @@ def apply_overrides(
     return root, mistakes
 
 
+def set_node(root: TreeNode, path: Path, value: TreeNode) -> TreeNode:
+    """Return the tree with a value at a path, as `apply_overrides` sets it."""
+    return _set(root, path, value, ())
+
+
 def _parsed(text: str) -> tuple[Path, TreeNode]:
     key, equals, value = text.partition("=")
     keys = key.strip().split(".")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -46,6 +46,53 @@ class Baseline(Spec):
     def _one_of_them(self) -> Self:
         _exactly_one(self, ("hours", "samples_per_s"))
         return self
+
+
+class MeasuredRun(Spec):
+    """A run that was measured, of the scenario itself but for what `set` says: an anchor of its forecasts."""
+
+    num_gpus: Count | None = Field(
+        default=None, description="GPUs it was measured on; with `collectives`, for logs that do not give it"
+    )
+    samples_per_s: Positive | None = Field(default=None, description="samples trained per second")
+    iteration_s: Positive | None = Field(default=None, description="seconds of an iteration")
+    collectives: str | None = Field(
+        default=None,
+        description="in place of a figure: the log of a benchmark of collectives on the cluster (nccl-tests and others "
+        "that `clustersim calibrate` reads), to which the constants of `transport` are fitted",
+    )
+    set: dict[str, Any] = Field(
+        default={},
+        description="keys of the scenario that were different in this run, nested or with dots, such as "
+        "{batch.per_gpu: 4}; where the scenario is a sweep, one value for each of its axes but num_gpus",
+    )
+    gpu: str | None = Field(
+        default=None, description="the GPU it was measured on, as the name of a sheet: refused if the run has another"
+    )
+    model: str | None = Field(
+        default=None, description="the model it was measured with: refused if the run has another"
+    )
+    precision: str | None = Field(
+        default=None, description="the precision it was measured in: refused if the run has another"
+    )
+    source: str | None = Field(default=None, min_length=1, description="who measured it, where and when")
+
+    @model_validator(mode="after")
+    def _one_figure(self) -> Self:
+        _exactly_one(self, ("samples_per_s", "iteration_s", "collectives"))
+        if self.num_gpus is None and self.collectives is None:
+            raise InputError("the number of GPUs of a measured run is missing", key="num_gpus", got="nothing")
+        return self
+
+    @property
+    def metric(self) -> Literal["samples_per_s", "iteration_s"]:
+        """Which figure this is."""
+        return "samples_per_s" if self.samples_per_s is not None else "iteration_s"
+
+    @property
+    def value(self) -> float:
+        """The figure, in SI units."""
+        return float(getattr(self, self.metric))
 
 
 class Published(Spec):

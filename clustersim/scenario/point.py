@@ -7,13 +7,15 @@ from functools import reduce
 from operator import or_
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
 from clustersim.errors import InputError, Mistake
+from clustersim.model.layer import Anchoring
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.keys import PointKeys
 from clustersim.scenario.launch_checks import launch_mistakes
 from clustersim.scenario.layout_checks import layout_mistakes
+from clustersim.scenario.measured import measured_mistakes
 from clustersim.scenario.optimizer_checks import issue_mistakes, skipped_mistakes
 from clustersim.spec import whole
 from clustersim.stragglers import ComputeStraggler
@@ -26,7 +28,7 @@ JobCount = Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(whole)]
 
 SHARED = (
     *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs"),
-    *("baseline", "dataset_size", "epochs", "num_iterations", "published", "seed", "replicates"),
+    *("baseline", "dataset_size", "epochs", "num_iterations", "published", "seed", "replicates", "measured"),
 )
 """Keys that all jobs of a cluster share, or that only the first job uses: no job has its own."""
 
@@ -41,6 +43,19 @@ class Point(PointKeys):
         description="jobs that share the cluster, each on its own GPUs: the number of copies of this one, or a list "
         "with a map per job of the keys that differ; the results of the run are those of the first",
     )
+
+    _anchoring: Anchoring | None = PrivateAttr(default=None)
+
+    @property
+    def anchoring(self) -> Anchoring | None:
+        """What measured runs say of its kernels; None where there are none, and before that is known."""
+        return self._anchoring
+
+    def anchored(self, anchoring: Anchoring | None) -> Self:
+        """Return the same training with kernels as measured runs say."""
+        point = self.model_copy()
+        point._anchoring = anchoring
+        return point
 
     def each_job(self) -> list[JobOfMany]:
         """Return every job that shares the cluster; the run's results are those of the first, often the only one."""
@@ -65,6 +80,7 @@ class Point(PointKeys):
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),
+            *measured_mistakes(self),
         ]
         if mistakes:
             raise InputError(mistakes)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.reading import TreeNode, raised
+from clustersim.scenario.anchors import AnchorPoint
 from clustersim.scenario.point import Point
 
 
@@ -29,16 +30,22 @@ class Scenario:
     raw: dict[str, Any]
     file: str | None
 
-    def __init__(self, name: str, root: TreeNode, points: Sequence[SweepPoint]):
+    def __init__(self, name: str, root: TreeNode, points: Sequence[SweepPoint], anchors: Sequence[AnchorPoint] = ()):
         self.raw = root.plain()
         self.name = str(self.raw.get("name") or name)
         self.file = root.place.file
         self._root = root
         self._points = list(points)
+        self._anchors = tuple(anchors)
 
     def points(self) -> list[SweepPoint]:
         """Return one point for every setting of the axes; the first axis in the file changes slowest."""
         return list(self._points)
+
+    @property
+    def anchors(self) -> tuple[AnchorPoint, ...]:
+        """The measured runs that anchor the forecasts, each with its own point; all points have the same."""
+        return self._anchors
 
     @property
     def axes(self) -> dict[str, list[Any]]:

@@ -20,7 +20,7 @@ from clustersim.spec import SOFTWARE_MARK
 Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_NEVER_AXES = ("$schema", "name", "description", "extends", "source", "note")
+_NEVER_AXES = ("$schema", "name", "description", "extends", "measured", "source", "note")
 _HOISTED_CHARACTERS = 120
 
 
@@ -54,12 +54,13 @@ def plain_schema() -> Schema:
         del schema["properties"][key]["default"]  # that of the software
     cleaned: Schema = _cleaned(schema, _readable(schema["$defs"]))
     cleaned["$defs"]["JobPoint"] = _of_jobs(cleaned)
-    return cleaned | {"required": required}
+    cleaned["required"] = required
+    return cleaned
 
 
 def _of_jobs(schema: Schema) -> Schema:
     """Return the schema of a job, whose keys are those of a scenario but for the shared ones."""
-    job = schema["$defs"]["JobPoint"]
+    job: Schema = schema["$defs"]["JobPoint"]
     same = {f"^{key}$": {"$ref": f"#/properties/{key}"} for key in job["properties"] if key in schema["properties"]}
     own = {key: value for key, value in job["properties"].items() if key not in schema["properties"]}
     return job | {"properties": own, "patternProperties": same}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,7 +21,7 @@ from clustersim.reading import Path, Place, Problem, TreeNode
 from clustersim.reading.tree import dotted
 from clustersim.scenario.point import Point
 from clustersim.scenario.software_keys import FIELDS, NAME_OF, STAYS, SoftwareKeys, as_written, by_name
-from clustersim.software import SOFTWARE, Software, load_software
+from clustersim.software import SOFTWARE, Layout, Software, load_software
 from clustersim.strategies import STRATEGIES
 from clustersim.topology.gpu_names import named_gpus
 
@@ -145,7 +145,7 @@ def _settle(root: TreeNode, prefix: Path) -> Settled:
     if root.child("strategy") is None:
         kind = "all-reduce" if {"all-reduce", "any"} & set(sheet.strategies) else sheet.strategies[0]
         root = _with(root, ("strategy",), TreeNode({"kind": TreeNode(kind, place)}, place))
-    unable = list(_unable(root, sheet, prefix))
+    unable = list(_unable(root, sheet, prefix)) if is_named else []
     for field, value in given.items():
         if _has_place(root, FIELDS[field].path):
             root = _with(root, FIELDS[field].path, value)
@@ -163,7 +163,7 @@ def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) ->
         path = paths[name]
         if name in given or root.at(path) is not None or not _has_place(root, path):
             continue
-        if name == "buckets" and not STRATEGIES[root.at(("strategy", "kind")).value].buckets_as_software:
+        if name == "buckets" and not STRATEGIES[_kind(root)].buckets_as_software:
             continue
         if name == "precision":
             value = _precision(value, root)
@@ -171,11 +171,11 @@ def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) ->
             yield path, value
 
 
-def _precision(wanted: Any, root: TreeNode) -> str | None:
+def _precision(wanted: Any, root: TreeNode) -> str:
     """Return the first of these precisions that all GPUs of the cluster have; the last one if there is none."""
-    wanted = wanted if isinstance(wanted, list) else [wanted]
+    names = list(map(str, wanted)) if isinstance(wanted, list) else [str(wanted)]
     known = [set(gpu.flop_per_s) for gpu in named_gpus(root.child("topology"))]
-    return next((each for each in wanted if all(each in have for have in known)), wanted[-1])
+    return next((each for each in names if all(each in have for have in known)), names[-1])
 
 
 def _has_place(root: TreeNode, path: Path) -> bool:
@@ -186,14 +186,21 @@ def _has_place(root: TreeNode, path: Path) -> bool:
 
 
 def _strategy_field(root: TreeNode, path: Path) -> Any:
-    kind = root.at(("strategy", "kind"))
-    model: Any = STRATEGIES.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
+    kind = _kind(root)
+    model: Any = STRATEGIES[kind] if kind else None
     for key in path[1:]:
         if not hasattr(model, "model_fields") or key not in model.model_fields:
             return None
         field = model.model_fields[key]
         model = field.annotation
     return None if model is None else field
+
+
+def _kind(root: TreeNode) -> str:
+    """Return the kind of a scenario's strategy; empty if it is none that there is."""
+    node = root.at(("strategy", "kind"))
+    kind = node.value if node is not None else None
+    return kind if isinstance(kind, str) and kind in STRATEGIES else ""
 
 
 def _takes(root: TreeNode, path: Path, value: Any) -> bool:
@@ -209,7 +216,7 @@ def default_software(root: TreeNode) -> str:
     """Return the program that a training runs which names none, by its layout, its strategy and its GPUs."""
     layout = root.child("parallelism")
     ways = _layouts(layout)
-    kind = root.at(("strategy", "kind"))
+    kind = _kind(root)
     gpus = named_gpus(root.child("topology"))
     if gpus and all(gpu.architecture in _OLD for gpu in gpus):
         return "caffe-mpi"
@@ -220,7 +227,7 @@ def default_software(root: TreeNode) -> str:
         return "deepspeed-zero"
     if ways & {"zero-2", "zero-3"}:
         return "pytorch-fsdp"
-    return "mxnet-kvstore" if kind is not None and kind.value in _SERVERS else "pytorch-ddp"
+    return "mxnet-kvstore" if kind in _SERVERS else "pytorch-ddp"
 
 
 def _layouts(layout: TreeNode | None) -> set[str]:
@@ -229,7 +236,7 @@ def _layouts(layout: TreeNode | None) -> set[str]:
     first = {key: node.value[0].value if isinstance(node.value, list) and node.value else node.value
              for key, node in keys.items()}  # fmt: skip
     ways = {axis for axis in _DEGREES if isinstance(first.get(axis), int) and first[axis] > 1}
-    ways |= {str(first["sharding"])} if first.get("sharding") not in (None, "none") else set()
+    ways |= {str(first.get("sharding"))} & set(get_args(Layout))
     return ways | ({"historical"} if first.get("kind", "grid") != "grid" else set())
 
 
@@ -239,9 +246,8 @@ def _unable(root: TreeNode, sheet: Software, prefix: Path) -> Iterator[Problem]:
         key = {"historical": "kind"}.get(way, "sharding" if way.startswith("zero") else way)
         able = [each for each in SOFTWARE if way in load_software(each).layouts]
         yield _cannot(root, (*prefix, "parallelism", key), sheet, way, able)
-    node = root.at(("strategy", "kind"))
-    kind = str(node.value) if node is not None and not isinstance(node.value, list) else ""
-    if kind in STRATEGIES and not {kind, "any"} & set(sheet.strategies):
+    kind = _kind(root)
+    if kind and not {kind, "any"} & set(sheet.strategies):
         able = [each for each in SOFTWARE if {kind, "any"} & set(load_software(each).strategies)]
         yield _cannot(root, (*prefix, "strategy", "kind"), sheet, kind, able)
 

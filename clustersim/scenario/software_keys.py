@@ -85,7 +85,8 @@ def _optional(info: FieldInfo) -> tuple[Any, FieldInfo]:
     wanted: Any = info.annotation
     for part in info.metadata:
         wanted = Annotated[wanted, part]
-    return wanted | None, Field(default=None, description=info.description)
+    declared: Any = Field(default=None, description=info.description)
+    return wanted | None, declared
 
 
 class _Named(Spec):

@@ -65,7 +65,7 @@ def at_pace(work: Workload, factor: float) -> Workload:
     if factor == 1:
         return work
     layers = tuple(layer.scaled(factor) for layer in work.layers)
-    return replace(work, layers=layers, optimizer_s=work.optimizer_s * factor)
+    return replace(work, layers=layers, optimizer_s=work.optimizer_s * factor, fixed_s=work.fixed_s * factor)
 
 
 def told_of_slowest(gpu: Gpu, factor: float, variability: float) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
 from clustersim.results import Run
-from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.results.checked import band_of_run
+from clustersim.scenario import Point
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
+from clustersim.simulate.features import assumed_rates
 from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
@@ -33,19 +33,6 @@ class Forecast:
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
     shortcuts: tuple[str, ...]
-
-
-def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False) -> Run:
-    """Forecast a scenario that has one point; `clustersim.sweep` takes those with several."""
-    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    points = loaded.points()
-    if len(points) != 1:
-        raise InputError(
-            f"'{loaded.name}' is a sweep of {len(points)} points; use clustersim.sweep",
-            got=str(len(points)),
-            allowed="1",
-        )
-    return forecast(points[0].point, points[0].axes, exact=exact).run
 
 
 @rare_collections()
@@ -85,8 +72,15 @@ def forecast(
     warnings = scenario_warnings(setup, run, max(outcome.measured_s for outcome in outcomes))
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
+    run = with_band(setup, run, used)
     assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups)])
     return Forecast(run, assumptions, (*memory_warnings, *warnings), tuple(shortcuts))
+
+
+def with_band(setup: Setup, run: Run, link_kinds: Iterable[str]) -> Run:
+    """Return the run with its band; `link_kinds` are those of the links that it used."""
+    is_estimated = run.features is not None and run.features.origin == "estimated"
+    return replace(run, band=band_of_run(run, assumed_rates(setup, link_kinds, is_estimated)))
 
 
 def _unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Task, TaskNode, Wor
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Copy, HostUpdate, Op, Program
 from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
+from clustersim.simulate.anchoring import fit_scenario
 from clustersim.simulate.setup import Setup
 
 _AXES = (*AXES, *COLLECTIVE_AXES, SHARD_GROUP, REPLICATE_GROUP)
@@ -81,7 +82,7 @@ class Programs:
 
 
 def one_point(scenario: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> tuple[str, Point]:
-    """Return the name of a scenario and its one point; raise InputError if it has several."""
+    """Return the name of a scenario and its one point, as its measured runs say; raise InputError if it has several."""
     loaded = load_scenario(scenario, overrides)
     points = loaded.points()
     if len(points) > 1:
@@ -90,7 +91,9 @@ def one_point(scenario: str | Path | Mapping[str, Any] | Scenario, overrides: Se
         raise InputError(message, got=str(len(points)), allowed="1")
     if len(points[0].point.each_job()) > 1:
         raise InputError(f"'{loaded.name}' has several jobs, and a program needs one job; set jobs=1", key="jobs")
-    return loaded.name, points[0].point
+    found = fit_scenario(loaded)
+    point = points[0].point
+    return loaded.name, found.applied(point) if found else point
 
 
 def programs_of(setup: Setup) -> Programs:

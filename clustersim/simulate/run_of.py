@@ -30,6 +30,7 @@ from clustersim.results import (
     window_spans,
 )
 from clustersim.scenario import Point
+from clustersim.simulate.features import features_of
 from clustersim.simulate.outcome import Outcome, mean_over_outcomes, mean_parts
 from clustersim.simulate.pipedream_updates import micro_batch_update_facts
 from clustersim.simulate.setup import Setup
@@ -43,6 +44,7 @@ _MICRO_BATCH = ", micro-batch "
 def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], detail: bool = True) -> Run:
     """Return the run of a point from the outcomes of its replicates; tables with many rows only with `detail`."""
     run = _with_links(_figures(setup, axes, outcomes), setup, outcomes[0])
+    run = replace(run, features=features_of(setup, run.rank_names))
     return _with_detail(run, setup, outcomes) if detail else run
 
 

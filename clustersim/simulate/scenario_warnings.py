@@ -24,6 +24,9 @@ _COPIED_BY_THE_GPU = ("pytorch", "pytorch-view")
 _HOST_BOUND = 0.1
 """Share of an iteration from which on waiting for the host is told."""
 
+_SLOT_IS_SLOW = 0.9
+"""Share of the network's rate below which the slots of its cards are told to be slower."""
+
 _MUCH_COMMUNICATION = 0.25
 """Share of an iteration from which on exposed communication limits the gain of faster matrix products."""
 
@@ -35,12 +38,33 @@ def scenario_warnings(setup: Setup, run: Run, measured_s: float) -> tuple[str, .
         *setup.point.strategy.warnings(),
         *settings_without_effect(setup.point, setup.reference.model.layers),
         *_without_a_place(setup.point),
+        *_slow_slots(setup, run),
         *_easily_misread(setup.point, run),
         *_host_bound(run),
         *_spells_after_the_end(setup.point, measured_s),
     )
     supplied = setup.point.supplied  # by the sheet of the software, which is for many layouts
     return tuple(as_written(each) for each in found if each.partition(" ")[0] not in supplied)
+
+
+def _slow_slots(setup: Setup, run: Run) -> Iterator[str]:
+    """Yield that the network cards of a host are in slots that are slower than the network."""
+    if not run.cards:
+        return
+    links, hosts = setup.topology.links, setup.topology.node_hosts
+    host = hosts[setup.topology.gpus[setup.gpus(0)[0]]]
+    out = (hosts[links.src] == host) & (hosts[links.dst] != host)
+    cards = np.unique(links.src[out])
+    inside = (hosts[links.src] == host) & (hosts[links.dst] == host) & np.isin(links.src, cards)
+    if not inside.any():
+        return
+    network, slot = float(links.bytes_per_s[out].max()), float(links.bytes_per_s[inside].max())
+    if slot < _SLOT_IS_SLOW * network:
+        yield (
+            f"the network cards' links to the host carry {8e-9 * slot:.3g} Gbit/s, and the network "
+            f"{8e-9 * network:.3g}: "
+            "a faster network changes little (topology.host: nic_link, pcie)"
+        )
 
 
 def _without_a_place(point: Point) -> Iterator[str]:

@@ -130,7 +130,7 @@ class Setup:
         casts = casts_of(point.compute.casts, passes)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
-        key = point.model, kind, size, issue_factor(point), point.transport, *asked
+        key = point.model, kind, size, issue_factor(point), point.transport, point.anchoring, *asked
         return self._workloads.get(key, lambda: work_of(point, *known))
 
     @property
@@ -249,6 +249,7 @@ class Setup:
             strategy.overlap,
             {row: owner for row, (owner, _) in shared.items()},
             _plan_issue(workload, strategy.by_tensor, self._exchanges),
+            workload.fixed_s * factor,
         )
         codec = codec_of(self.point, plan.buckets, workload, self.num_workers, self._host_bytes_per_s)
         return self._exchange_after_parents(with_codec(plan, codec))
@@ -388,8 +389,9 @@ def alone_s(work: Workload) -> float:
     forward_s, backward_s = ([getattr(each, name) for each in work.layers] for name in ("forward_s", "backward_s"))
     issue = _plan_issue(work, by_tensor=False, exchanges=False)
     return plan_iteration(
-        names, forward_s, backward_s, [0.0] * len(names), work.optimizer_s, None, overlap=False, issue=issue
-    ).alone_s
+        names, forward_s, backward_s, [0.0] * len(names), work.optimizer_s, None, overlap=False, issue=issue,
+        fixed_s=work.fixed_s,
+    ).alone_s  # fmt: skip
 
 
 def _plan_issue(work: Workload, by_tensor: bool, exchanges: bool) -> PlanIssue | None:

@@ -10,7 +10,7 @@ from clustersim import __version__
 from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
 from clustersim.scenario import Point, Scenario, SweepPoint, at_points, load_scenario
-from clustersim.simulate import Forecast, Workloads, forecast
+from clustersim.simulate import AnchorFit, Forecast, Workloads, fit_scenario, forecast_anchored
 from clustersim.sweep.pool import ProcessPool
 
 Progress = Callable[[float, str], None]
@@ -32,10 +32,13 @@ def sweep(
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    points = loaded.points()
+    points, workloads = loaded.points(), Workloads()
+    found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
     labels = [", ".join(f"{key} {value}" for key, value in axes.items()) for axes, _ in points]
-    simulate = _sequential if workers == 1 or len(points) == 1 else _parallel
-    forecasts = simulate(points, labels, progress, exact, workers)
+    if workers == 1 or len(points) == 1:
+        forecasts = _sequential(points, labels, progress, exact, found, workloads)
+    else:
+        forecasts = _parallel(points, labels, progress, exact, found, workers)
     return Sweep(
         version=__version__,
         scenario={"name": loaded.name, **loaded.raw},
@@ -49,21 +52,32 @@ def sweep(
 
 
 def _sequential(
-    points: list[SweepPoint], labels: list[str], progress: Progress, exact: bool, workers: int
+    points: list[SweepPoint],
+    labels: list[str],
+    progress: Progress,
+    exact: bool,
+    found: AnchorFit | None,
+    workloads: Workloads,
 ) -> list[Forecast]:
     """Return the forecast of each point, with one cache for all."""
-    forecasts, workloads = [], Workloads()
+    forecasts = []
     for number, (axes, point) in enumerate(points):
 
         def tell(share: float, number: int = number) -> None:
             progress((number + share) / len(points), labels[number])
 
-        forecasts.append(forecast(point, axes, exact=exact, on_progress=tell, workloads=workloads))
+        made = forecast_anchored(point, axes, found, exact=exact, on_progress=tell, workloads=workloads)
+        forecasts.append(made)
     return forecasts
 
 
 def _parallel(
-    points: list[SweepPoint], labels: list[str], progress: Progress, exact: bool, workers: int
+    points: list[SweepPoint],
+    labels: list[str],
+    progress: Progress,
+    exact: bool,
+    found: AnchorFit | None,
+    workers: int,
 ) -> list[Forecast]:
     """Return the forecast of each point, from several processes."""
 
@@ -71,15 +85,15 @@ def _parallel(
         progress(num_done / len(points), labels[number])
 
     with ProcessPool(workers) as pool:
-        tasks = [(axes, point, exact) for axes, point in points]
+        tasks = [(axes, point, exact, found) for axes, point in points]
         order = sorted(range(len(points)), key=lambda number: -points[number].point.num_gpus)
         return pool.map(_forecast, tasks, on_done, order)
 
 
-def _forecast(task: tuple[dict[str, Any], Point, bool]) -> Forecast:
+def _forecast(task: tuple[dict[str, Any], Point, bool, AnchorFit | None]) -> Forecast:
     """Return the forecast of a point in a worker process, with the cache of the process."""
-    axes, point, exact = task
-    return forecast(point, axes, exact=exact, workloads=_WORKLOADS)
+    axes, point, exact, found = task
+    return forecast_anchored(point, axes, found, exact=exact, workloads=_WORKLOADS)
 
 
 _WORKLOADS = Workloads()

@@ -1,11 +1,12 @@
-"""The verdict as a page of the documentation, and as the error budget of forecasts."""
+"""The verdict as a page of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from clustersim.results.budget import BudgetPoint, Kind
+from clustersim.validation.anchored import AnchoredGroup, AnchoredVerdict
+from clustersim.validation.anchored_text import anchored_lines, group_cells, group_headings
 from clustersim.validation.text import chosen_lines, number_text, percent_text, summary_cells, summary_text
 from clustersim.validation.verdict import CHOSEN_AFTER_MARK, CaseVerdict, Compared, Verdict
 
@@ -36,27 +37,14 @@ while all cases could be seen.
 RESIDUALS_FILE = Path(__file__).with_name("residuals.md")
 """Errors of kernels, collectives and the host on what was not fitted, as `tools/residuals.py` wrote them."""
 
-SPEEDS = ("samples_per_s", "iteration_s", "update_s", "time_to_train_s", "speedup", "efficiency")
-"""Metrics of the speed of a whole training, whose errors are the error budget of forecasts."""
 
-
-def validation_page(verdict: Verdict) -> str:
-    """Return the page in Markdown."""
+def validation_page(verdict: Verdict, anchored: AnchoredVerdict | None = None) -> str:
+    """Return the page in Markdown, with a section on anchored forecasts where these are given."""
     lines = [_INTRODUCTION, *_summary(verdict), "", RESIDUALS_FILE.read_text(encoding="utf-8").rstrip()]
+    lines += ["", *_anchored(anchored)] if anchored is not None else []
     for case in verdict.cases:
         lines += ["", *_case(case)]
     return "\n".join(lines) + "\n"
-
-
-def budget_points(verdict: Verdict) -> list[BudgetPoint]:
-    """Return the scored points of the speed of a training, in the order of the cases' names and of their tables."""
-    cases = sorted(verdict.cases, key=lambda case: case.name)
-    return [
-        BudgetPoint(case.name, Kind(**point.features), point.error)
-        for case in cases
-        for point in case.points
-        if point.is_scored and point.metric in SPEEDS
-    ]
 
 
 def _summary(verdict: Verdict) -> Iterator[str]:
@@ -81,6 +69,36 @@ def _summary(verdict: Verdict) -> Iterator[str]:
     yield from table(["case", "what", "points", "median", "90th", "bias", "orderings"], rows)
     for each in verdict.skipped:
         yield f"\n**Skipped**: {each.case}: {each.reason}"
+
+
+_ANCHORED = """\
+## With one measured run as an anchor
+
+Forecasts of the cases with more than one point (`clustersim validate --anchored`), each anchored on the smallest
+measured configuration with the same model, GPU, precision and program: fewest GPUs, then the smallest global batch. One
+factor on kernels makes its forecast the measured figure, and all other figures are predicted with it. The anchor's own
+point is not scored. Groups whose kernels follow from a measured rate of one GPU, or from measured times, are listed
+apart: an anchor tells little more about them. Nothing else was changed for these forecasts."""
+
+
+def _anchored(verdict: AnchoredVerdict) -> Iterator[str]:
+    """Yield the section on anchored forecasts."""
+    yield _ANCHORED
+    yield ""
+    for line in anchored_lines(verdict):
+        yield f"- {line[0].upper()}{line[1:]}."
+    for is_calibrated, title in ((False, "Nothing else calibrates"), (True, "Calibrated already")):
+        groups = [group for group in verdict.groups if group.is_calibrated == is_calibrated]
+        if groups:
+            yield from ("", f"### {title}", "")
+            yield from table(group_headings(), [_group(group) for group in groups])
+    for each in verdict.skipped:
+        yield f"\n**Without an anchor**: {each.case}: {each.reason}"
+
+
+def _group(group: AnchoredGroup) -> list[str]:
+    first, *cells = group_cells(group)
+    return [f"[{first}](#{group.case})", *(cell.replace("|", "\\|") for cell in cells)]
 
 
 def _case(case: CaseVerdict) -> Iterator[str]:

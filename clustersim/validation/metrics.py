@@ -35,6 +35,10 @@ METRICS: Mapping[str, Mapping[str, float]] = {
 """Every metric: its units, each with its size in SI."""
 
 
+SPEEDS = ("samples_per_s", "iteration_s", "update_s", "time_to_train_s", "speedup", "efficiency")
+"""Metrics of the speed of a whole training."""
+
+
 def units_of(metric: str) -> Mapping[str, float]:
     """Return the units of a metric, each with its size in SI.
 

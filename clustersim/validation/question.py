@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ from pydantic import Field, ValidationError
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.explain import explain
 from clustersim.reading.tree import TreeNode
-from clustersim.results import Run
-from clustersim.results.budget import compute_kind, layout_kind, model_kind
 from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
@@ -60,8 +59,8 @@ class Question:
 class Answer:
     """The result of a question: a document with the metrics, or mistakes in the input, or the reason of a failure.
 
-    `group` is equal for points that differ only in the synchronization method, which is `method`. `features` describe
-    the kind of training; None for a collective.
+    `group` is equal for points that differ only in the synchronization method, which is `method`. `features` are those
+    of the forecast (`results.features`); None for a collective.
     """
 
     document: Mapping[str, Any] | None = None
@@ -84,7 +83,23 @@ def answer(question: Question) -> Answer:
         return Answer(failure=f"{type(error).__name__}: {error}")
 
 
-def _training(question: Question) -> Answer:
+def is_collective(question: Question) -> bool:
+    """Say whether a question asks for a collective and not for a training."""
+    return "collective" in _read_once(question.file)[0].children
+
+
+@cache
+def _read_once(file: Path) -> tuple[TreeNode, list[Mistake]]:
+    return read_scenario(file)
+
+
+def forecast_options() -> dict[str, Any]:
+    """Return the arguments of every `forecast` of a validation."""
+    return {"workloads": _WORKLOADS, "numba_from_messages": _NUMBA_FROM_MESSAGES}
+
+
+def training_point(question: Question) -> tuple[Point, Point]:
+    """Return the point that a question asks for, and that with constants fitted without figures of its own case."""
     scenario = load_scenario(question.file, overrides=question.overrides)
     points = scenario.points()
     if len(points) != 1:
@@ -92,11 +107,15 @@ def _training(question: Question) -> Answer:
         message = f"a figure needs one point (got {len(points)}: a sweep over {lists}); add columns for these keys"
         raise InputError(message, got=f"{len(points)} points", allowed="one point")
     asked = with_law(points[0].point)
-    fair = _with_own_figures_left_out(question, asked)
-    run = forecast(fair, workloads=_WORKLOADS, detail=False, numba_from_messages=_NUMBA_FROM_MESSAGES).run
+    return asked, _with_own_figures_left_out(question, asked)
+
+
+def _training(question: Question) -> Answer:
+    asked, fair = training_point(question)
+    run = forecast(fair, detail=False, **forecast_options()).run
     document = replace(run, axes={}).to_dict(detail=False)
     group, method = group_and_method(asked)
-    return Answer(document, group, method, features(asked, run))
+    return Answer(document, group, method, document["features"])
 
 
 _WORKLOADS = Workloads()
@@ -164,16 +183,3 @@ def group_and_method(point: Point) -> tuple[str, str]:
     everything = json.loads(point.model_dump_json(exclude=_WORDS))
     method = {key: everything.pop(key) for key in sorted(_METHOD_KEYS)}
     return json.dumps(everything, sort_keys=True), json.dumps(method, sort_keys=True)
-
-
-def features(point: Point, run: Run) -> dict[str, Any]:
-    """Return the kind of training of a point, as the error budget distinguishes kinds."""
-    return {
-        "strategy": point.strategy.kind,
-        "transport": point.transport,
-        "num_gpus": point.num_gpus,
-        "num_hosts": len({name.rpartition("/")[0] or name for name in run.rank_names}),
-        "model": model_kind(point.model),
-        "layout": layout_kind(run.layout),
-        "compute": compute_kind(run.provenance, run.kernels),
-    }

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from clustersim.errors import ClustersimError
@@ -134,10 +133,7 @@ class PhaseSimulator:
             "async": {"kind": "async", "overlap": False, "buckets": "whole", "servers": servers},
         }[phase.kind]
         over = phase.kind in ("server", "async")
-        # the compute-only phase also copies its gradients into buckets and back
-        software = {} if over else {"bucket_copies": "none"}
-        transport = "gloo" if over else None
-        run = self._train(phase, len(workers), strategy, self._timed_layers(alone), workers, transport, software)
+        run = self._train(phase, len(workers), strategy, self._timed_layers(alone), workers, "gloo" if over else None)
         return PhaseResult(phase, tuple(self._of_training(phase, run, len(workers))), run)
 
     def _of_training(
@@ -160,17 +156,18 @@ class PhaseSimulator:
         profile: Path | None,
         workers: Sequence[int] = (),
         transport: str | None = None,
-        software: Mapping[str, str] = MappingProxyType({}),
     ) -> Run:
         """Return the simulated training of a phase."""
         updates = phase.updates.get("time_s", []) if isinstance(phase, AsynchronousPhase) else []
+        # the compute-only phase also copies its gradients into buckets and back
+        copied = {"bucket_copies": "none"} if phase.kind in ("overlap", "no-overlap") else {}
         scenario = {
             "name": phase.name,
             "model": phase.model,
             "num_gpus": num_gpus,
             "batch": {"per_gpu": phase.batch},
             "topology": self._topology() if num_gpus > 1 or len(workers) > 0 else self._single_rank(),
-            "software": {"name": "plain", **software},
+            "software": {"name": "plain", **copied},
             "transport": transport or self._cluster.transport,
             "strategy": dict(strategy),
             "precision": phase.precision,

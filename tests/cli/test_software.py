@@ -61,3 +61,20 @@ def test_the_table_says_software_transport_and_cards(
     assert "ideal network" not in text
     assert main(["run", "mine.yaml", "--no-report", "--set", "transport=ideal", "--quiet"]) == 0
     assert "mine (ideal network)" in capsys.readouterr().out
+
+
+def test_a_setting_without_effect_is_warned_of_in_the_table_the_document_and_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(
+        "model: squeezenet-1.0\nnum_gpus: 2\nbatch: {per_gpu: 4}\nnum_iterations: 2\n"
+        "topology: {kind: star, link: 100 Gbit/s, host: dgx-a100}\nsoftware: {gradient_kernels: autograd}\n",
+        encoding="utf-8",
+    )
+    said = "software.gradient_kernels changes nothing"
+    assert main(["run", "mine.yaml", "--quiet", "--report", "page.html"]) == 0
+    assert said in capsys.readouterr().err
+    assert said in Path("page.html").read_text(encoding="utf-8")
+    assert main(["run", "mine.yaml", "--quiet", "--json"]) == 0
+    assert any(each.startswith(said) for each in json.loads(capsys.readouterr().out)["warnings"])

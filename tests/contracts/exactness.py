@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clustersim.errors import InputError
+from clustersim.model.layer import Anchoring
 from clustersim.scenario import load_scenario
 from clustersim.simulate import forecast
 
@@ -34,14 +35,18 @@ def differences(left: Any, right: Any, where: str = "") -> Iterator[str]:
         yield f"{where}: {left!r} and {right!r}"
 
 
-def check_exact(scenario: dict[str, Any], may_be_refused: bool = False) -> None:
-    """Compare the default run of a scenario with its exact run; with `may_be_refused`, skip a refused one."""
+def check_exact(scenario: dict[str, Any], may_be_refused: bool = False, anchoring: Anchoring | None = None) -> None:
+    """Compare the default run of a scenario with its exact run; with `may_be_refused`, skip a refused one.
+
+    `anchoring` is what measured runs say of its kernels.
+    """
     try:
         (point,) = load_scenario(scenario).points()
-        quick = forecast(point.point, point.axes).run.to_dict()
+        anchored = point.point.anchored(anchoring)
+        quick = forecast(anchored, point.axes).run.to_dict()
     except InputError as error:
         if not may_be_refused:
             raise
         pytest.skip(f"refused: {error}"[:160])
-    exact = forecast(point.point, point.axes, exact=True).run.to_dict()
+    exact = forecast(anchored, point.axes, exact=True).run.to_dict()
     assert list(differences({key: quick[key] for key in COMPARED}, {key: exact[key] for key in COMPARED})) == []

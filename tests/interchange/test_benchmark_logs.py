@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clustersim.errors import InputError
-from clustersim.interchange.benchmark_logs import HOST, CollectiveTime, CopyTime, read_benchmark
+from clustersim.reading.benchmark_logs import HOST, CollectiveTime, CopyTime, read_benchmark
 
 NCCL = """\
 # nccl-tests version 2.17.1 nccl-headers=22703 nccl-library=22703

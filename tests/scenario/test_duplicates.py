@@ -19,7 +19,7 @@ def test_a_mistake_with_other_numbers_at_other_points_is_reported_once(mistakes:
     (mistake,) = mistakes(f"{STAGES}\nbatch: {{global: [256, 128, 64]}}")
     assert mistake.message.startswith("a batch of 256 does not divide over 1 replica of the model with 3 micro-batches")
     assert mistake.message.endswith("(at batch.global 256; likewise at batch.global 128 and 64)")
-    assert (mistake.key, mistake.line) == ("parallelism.micro_batches", 6)
+    assert (mistake.key, mistake.line) == ("parallelism.micro_batches", 7)
 
 
 def test_a_mistake_of_some_points_names_them(mistakes: Mistakes) -> None:

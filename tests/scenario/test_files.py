@@ -128,7 +128,7 @@ def test_a_mistake_in_a_base_has_its_place_in_the_base(small: str, tmp_path: Pat
     with pytest.raises(InputError) as caught:
         load_scenario(path)
     places = {(Path(mistake.file or "").name, mistake.line, mistake.key) for mistake in caught.value.mistakes}
-    assert places == {("base.yaml", 7, "seed"), ("child.yaml", 2, "replicates")}
+    assert places == {("base.yaml", 8, "seed"), ("child.yaml", 2, "replicates")}
 
 
 def test_a_shipped_scenario_can_be_extended(tmp_path: Path) -> None:

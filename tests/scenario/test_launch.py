@@ -1,4 +1,4 @@
-"""Checks of processes that wait for every kernel (`compute.launch: blocking`)."""
+"""Checks of processes that wait for every kernel (`software.launch: blocking`)."""
 
 import pytest
 
@@ -7,7 +7,7 @@ TOPOLOGY = (
     "topology: {kind: star, num_hosts: 1, link: 100 Gbit/s, hop: 600 ns, host: {template: dgx-a100}}\n"
     "strategy: {kind: all-reduce, overlap: false}\n"
 )
-BLOCKING = GPT + TOPOLOGY + "compute: {launch: blocking}\n"
+BLOCKING = GPT + TOPOLOGY + "software: {name: plain, launch: blocking}\n"
 
 
 def test_a_scenario_without_overlap_is_valid(load):
@@ -29,12 +29,12 @@ def test_overlap_with_compute_is_refused(load, mistakes, override, what):
     """With queued kernels the same is valid."""
     text, key = (
         BLOCKING + "parallelism: {tensor: 2, sharding: zero-1}",
-        override.partition("=")[0].replace("pipeline", "messages"),
+        override.partition("=")[0].replace("parallelism.pipeline", "software.messages"),
     )
     (mistake,) = mistakes(text, (override,))
     assert mistake.key == key
     assert what in mistake.message
-    assert "compute.launch: blocking" in mistake.message
+    assert "software.launch: blocking" in mistake.message
     assert load(text, (override, "software.launch=queued"))
 
 
@@ -43,21 +43,22 @@ def test_the_remedy_for_a_schedule_without_awaited_messages_is_one_with_them(loa
     (mistake,) = mistakes(text)
     assert mistake.key == "parallelism.schedule"
     assert "give schedule: 1f1b or gpipe, with messages: awaited" in mistake.message
-    assert load(text.replace("zero-bubble", "1f1b, messages: awaited"))
+    assert load(text.replace("zero-bubble", "1f1b"), ("software.messages=awaited",))
 
 
 def test_messages_are_awaited_only_if_stages_reach_them_in_the_same_order(load, mistakes):
-    text = GPT + TOPOLOGY + "parallelism: {pipeline: 2, micro_batches: 4, messages: awaited, schedule: zero-bubble}"
+    text = GPT + TOPOLOGY + "parallelism: {pipeline: 2, micro_batches: 4, schedule: zero-bubble}\n"
+    text += "software: {name: plain, messages: awaited}"
     (mistake,) = mistakes(text)
-    assert mistake.key == "parallelism.messages"
+    assert mistake.key == "software.messages"
     assert "leave messages out, or take schedule: 1f1b" in mistake.message
     assert load(text.replace("zero-bubble", "1f1b"))
 
 
 def test_masks_need_a_process_that_waits_for_every_kernel(load, mistakes):
     """Queued kernels may run at the same time."""
-    text = BLOCKING + "parallelism: {micro_batches: 2, masks: host}"
+    text = BLOCKING.replace("blocking}", "blocking, masks: host}") + "parallelism: {micro_batches: 2}"
     assert load(text)
     (mistake,) = mistakes(text, ("software.launch=queued",))
-    assert mistake.key == "parallelism.masks"
-    assert "leave masks out, or give compute.launch: blocking" in mistake.message
+    assert mistake.key == "software.masks"
+    assert "leave masks out, or give software.launch: blocking" in mistake.message

@@ -196,20 +196,30 @@ def needed(batch: int) -> str:
             "take strategy `hierarchical`",
         ),
         (
-            "strategy: {kind: async, servers: {whole: true}}",
-            "strategy.servers",
-            34,
+            "strategy: {kind: async}\nsoftware: {name: plain, servers_whole: true}",
+            "software.servers_whole",
+            40,
             "whole buckets are simulated with strategy `server` or `hierarchical` only",
         ),
         ("precision: fp33", "precision", 12, "did you mean 'fp32'?"),
         ("precision: amp-fp16", "precision", 12, "does not compute in amp-fp16"),
-        ("compute: {layout: nhwc}", "compute.layout", 19, "fp32 does not use: layout: nhwc would change nothing"),
-        ("compute: {library: cudnn-fused}", "compute.library", 20, "with channels last; write layout: nhwc"),
+        (
+            "software: {name: plain, image_layout: nhwc}",
+            "software.image_layout",
+            39,
+            "fp32 does not use: layout: nhwc would change nothing",
+        ),
+        (
+            "software: {name: plain, library: cudnn-fused}",
+            "software.library",
+            34,
+            "with channels last; write layout: nhwc",
+        ),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
         (
-            "optimizer: {kind: adam, passes: 1}",
-            "optimizer.passes",
-            33,
+            "optimizer: {kind: adam}\nsoftware: {name: plain, update_passes: 1}",
+            "software.update_passes",
+            40,
             "adam reads and writes at least 7 tensors, those of one fused kernel",
         ),
         ("input: 300 samples/s", "input", 8, "expected a map of 'key: value'"),
@@ -365,7 +375,7 @@ def test_a_trace_with_text_is_reported_with_its_lines_and_that_of_the_scenario(
         ("measured.csv", 5, 2, "seconds", "nothing"),
         ("measured.csv", 6, 3, "seconds", "-1"),
     ]
-    assert all(each.message.endswith("small.yaml:7:34 names: stragglers.0.file)") for each in found)
+    assert all(each.message.endswith("small.yaml:8:34 names: stragglers.0.file)") for each in found)
     assert found[0].source_line == '"0, slow", slow'
 
 
@@ -383,14 +393,14 @@ def test_a_missing_column_of_a_trace_is_reported_with_the_header_line_and_that_o
     (mistake,) = mistakes(f"stragglers: [{{kind: trace, file: measured.csv{knobs}}}]")
     assert (Path(mistake.file or "").name, mistake.line, mistake.column) == ("measured.csv", 2, 1)
     assert words in mistake.message
-    assert mistake.message.endswith(f"small.yaml:7:{column} names: {key})")
+    assert mistake.message.endswith(f"small.yaml:8:{column} names: {key})")
 
 
 def test_a_trace_of_one_job_is_reported_with_the_line_of_that_job(mistakes: Mistakes, tmp_path: Path) -> None:
     (tmp_path / "measured.csv").write_text("seconds\nslow\n")
     (mistake,) = mistakes("jobs: [{}, {stragglers: [{kind: trace, file: measured.csv}]}]")
     assert (mistake.line, mistake.column, mistake.got) == (2, 1, "slow")
-    assert mistake.message.endswith("small.yaml:7:46 names: jobs.1.stragglers.0.file)")
+    assert mistake.message.endswith("small.yaml:8:46 names: jobs.1.stragglers.0.file)")
 
 
 def test_a_model_that_does_not_fit_is_refused_before_the_run_unless_memory_check_is_false(load: Load) -> None:
@@ -445,7 +455,6 @@ def test_a_mistake_in_a_mapping_has_no_line_but_a_key() -> None:
         ("num_gpus", None),
         ("batch.per_gpu", None),
         ("topology", None),
-        ("strategy", None),
     ]
 
 

@@ -17,16 +17,16 @@ UNKNOWN_HOST = "topology: {kind: star, num_hosts: 8, link: 10 Gbit/s, host: {tem
 @pytest.mark.parametrize(
     ("overrides", "key", "words"),
     [
-        (["parallelism.contex_method=ring"], "parallelism.contex_method", "did you mean 'context_method'?"),
+        (["software.contex_method=ring"], "software.contex_method", "did you mean 'context_method'?"),
         (["parallelism.context=3"], "parallelism.context", "the nearest that does is context: 2"),
         (["parallelism.context=3", "parallelism.sharding=nonsense"], "parallelism.sharding", "(got 'nonsense')"),
         (
-            ["parallelism={tensor: 3, pipeline: 1}", "num_gpus=15"],
+            ["software=plain", "parallelism={tensor: 3, pipeline: 1}", "num_gpus=15"],
             "parallelism.micro_batches",
             "does not divide over 5 replicas of the model with 1 micro-batch each; the nearest batch that does is 5",
         ),
         (
-            ["parallelism={tensor: 32, micro_batches: 3}"],
+            ["software=plain", "parallelism={tensor: 32, micro_batches: 3}"],
             "parallelism.micro_batches",
             "does not divide over 1 replica of the model with 3 micro-batches each",
         ),

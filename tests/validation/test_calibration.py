@@ -14,14 +14,14 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.hardware import Transport, load_transport
-from clustersim.interchange.benchmark_logs import HOST, BenchmarkLog, CollectiveTime, CopyTime
+from clustersim.reading.benchmark_logs import HOST, BenchmarkLog, CollectiveTime, CopyTime
 from clustersim.simulate import time_collective
+from clustersim.simulate.transport_fit.experiment import Experiment
+from clustersim.simulate.transport_fit.from_log import experiments
+from clustersim.simulate.transport_fit.problem import standard_errors
 from clustersim.topology import load_topology
 from clustersim.validation.calibration import Fit, calibrate, fit_transport, sheet_name, sheet_text
-from clustersim.validation.calibration.experiment import Experiment
 from clustersim.validation.calibration.figure import draw_residuals, residuals_data
-from clustersim.validation.calibration.from_log import experiments
-from clustersim.validation.calibration.problem import standard_errors
 
 TWO_HOSTS = {"kind": "star", "num_hosts": 2, "gpu": "p100", "link": "1 GB/s", "hop": "1 us"}
 PAIR = {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "hop": "1 us", "host": "dgx-1"}

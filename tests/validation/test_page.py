@@ -8,7 +8,7 @@ import pytest
 
 from clustersim.validation.figures import by_case_data, by_size_data, curves_data, draw_by_size, scatter_data
 from clustersim.validation.figures.marks import clipped, marks, size_axis, status
-from clustersim.validation.markdown import budget_points, validation_page
+from clustersim.validation.markdown import validation_page
 from clustersim.validation.page import validation_html
 from clustersim.validation.verdict import CaseVerdict, Compared, Skipped, Verdict, worst_first
 
@@ -114,11 +114,3 @@ def test_pages_mark_cases_chosen_after_errors_and_give_the_score_without(verdict
     assert "| all without \N{DAGGER} |  | 2 | 3.6% |" in text
     assert "bad \N{DAGGER}" in validation_html(marked)
     assert marked.summary(is_chosen_after=True).num_points == 1
-
-
-def test_the_budget_has_the_scored_points_alone(verdict: Verdict) -> None:
-    assert [(each.case, round(each.error, 4)) for each in budget_points(verdict)] == [
-        ("bad", 2.0),
-        ("good", 0.01),
-        ("good", -0.0625),
-    ]

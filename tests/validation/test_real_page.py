@@ -169,7 +169,9 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path, capsys: pytest.Capture
     assert "No such file" in err
 
 
-@pytest.mark.parametrize("more", [["firecaffe"], ["--markdown", "page.md"], ["--budget", "budget.json"]])
+@pytest.mark.parametrize(
+    "more", [["firecaffe"], ["--markdown", "page.md"], ["--bands", "bands.json"], ["--coverage", "page.md"]]
+)
 def test_a_run_is_compared_alone(exact: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
     status, _, err = run(capsys, "--real", exact, *more)
     assert status == 2

@@ -12,6 +12,9 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.errors import InputError, SimulationError
+from clustersim.results.band import Checked
+from clustersim.validation.band_data import checked_forecasts
+from clustersim.validation.case import CHOSEN_AFTER
 from clustersim.validation.figures.register import draw_register, register_curves
 from clustersim.validation.register import (
     add_entry,
@@ -25,6 +28,7 @@ from clustersim.validation.register.first import read_first, write_first
 from clustersim.validation.register.page import register_html, seen_errors
 from clustersim.validation.register.text import score_page
 from tests.validation.conftest import SCENARIO
+from tests.validation.test_first_forecasts import made_up_verdict
 
 SWEEP = SCENARIO.replace("num_gpus: 1", "num_gpus: [1, 2]")
 POINTS = "num_gpus,metric,unit\n1,samples_per_s,images/s\n4,samples_per_s,images/s\n4,iteration_s,s\n"
@@ -81,7 +85,8 @@ def test_a_forecast_is_written_with_date_code_and_hashes(make_entry) -> None:
     assert one["value"] == pytest.approx(320.0)  # the published rate of one GPU
     assert one["settings"] == {"num_gpus": "1"}
     assert iteration["value"] == pytest.approx(4 * 32 / four["value"])
-    assert four["features"]["num_gpus"] == four["num_gpus"] == 4
+    assert (four["features"]["origin"], four["num_gpus"]) == ("published", 4)
+    assert four["band"]["level"] == 0.9
     assert load_entries([str(folder)])[0].published == "2025-03"
 
 
@@ -380,10 +385,31 @@ def test_rows_have_what_a_band_is_made_of(make_entry) -> None:
     assert (iteration.unit, iteration.first, iteration.measured) == ("ms", pytest.approx(120.0), 100.0)
     assert rate.question.file == folder / "scenario.yaml"
     assert iteration.question.overrides == ("num_gpus=4",)
-    assert iteration.features["num_gpus"] == 4
+    assert (iteration.features["origin"], iteration.num_gpus) == ("published", 4)
     (recorded, _) = register_rows(score_register([str(folder)], replay=False))
     assert recorded.present is None
-    assert recorded.features["num_gpus"] == 1
+    assert (recorded.features["origin"], recorded.num_gpus) == ("published", 1)
+
+
+def test_bands_are_made_from_figures_of_the_register_too(make_entry) -> None:
+    """By the present version, unless a choice was made after errors had been seen: then as first forecast."""
+    folder = make_entry(source="Source: acme\nPublished: 2025-03")
+    with_first(folder, 380.0, 1000.0, 0.12)
+    (folder / "measured.csv").write_text(FIGURES, encoding="utf-8")
+
+    def acme() -> list[Checked]:
+        register = score_register([str(folder)], workers=1)
+        found = checked_forecasts(made_up_verdict(is_chosen_after=True), register).forecasts
+        return [each for each in found if each.source == "acme"]
+
+    replayed = acme()
+    assert {each.record for each in replayed} == {"replay"}
+    assert max(ratio for each in replayed for ratio in each.ratios) == pytest.approx(400 / 320)
+    with (folder / "source.md").open("a", encoding="utf-8") as file:
+        file.write(f"\n{CHOSEN_AFTER} The batch.\n")
+    first = acme()
+    assert {each.record for each in first} == {"first"}
+    assert sorted(ratio for each in first for ratio in each.ratios) == pytest.approx([400 / 380, 120 / 100])
 
 
 def test_the_figure_has_the_errors_of_the_table(make_entry) -> None:

@@ -8,10 +8,8 @@ import re
 import pytest
 
 from clustersim.data import data_folder
-from clustersim.results.budget import shipped_budget
 from clustersim.validation import load_case, load_cases, shipped_cases, validate
 from clustersim.validation.case import CHOSEN_AFTER, CHOSEN_BEFORE
-from clustersim.validation.markdown import SPEEDS
 from clustersim.validation.text import number_text
 
 CASES = sorted(shipped_cases())
@@ -90,15 +88,6 @@ def test_the_page_has_what_the_simulator_says_today() -> None:
 def test_the_page_marks_the_cases_of_which_something_was_chosen_after_errors() -> None:
     marked = set(re.findall(r"^\| \[(\S+)\]\(\S+\) \N{DAGGER} \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert marked == {name for name in CASES if load_case(shipped_cases()[name]).is_chosen_after}
-
-
-def test_the_budget_is_that_of_the_page() -> None:
-    for name in CASES:
-        errors = [f"{100 * point.error:+.1f}%" for point in shipped_budget() if point.case == name]
-        scored = [row[6] for row in section(name) if not row[7] and row[2] in SPEEDS]
-        assert len(errors) == len(scored), name
-        for error, shown in zip(errors, scored, strict=True):
-            assert float(error[:-1]) == pytest.approx(float(shown[:-1]), abs=0.11), name
 
 
 def test_the_readme_says_what_the_page_says() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from clustersim import __version__
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_transport
-from clustersim.interchange.benchmark_logs import BenchmarkLog, read_benchmark
+from clustersim.reading.benchmark_logs import BenchmarkLog, read_benchmark
+from clustersim.simulate.transport_fit.constants import Fit
+from clustersim.simulate.transport_fit.fit import fit_transport
+from clustersim.simulate.transport_fit.from_log import experiments
+from clustersim.simulate.transport_fit.problem import OnProgress
 from clustersim.topology import load_topology
-from clustersim.validation.calibration.constants import Fit
-from clustersim.validation.calibration.fit import fit_transport
-from clustersim.validation.calibration.from_log import experiments
-from clustersim.validation.calibration.problem import OnProgress
 
 CALIBRATION_SCHEMA = "clustersim.calibration/1"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.words import duration, gpus, percent, plot_text, plural, size
+from clustersim.simulate.transport_fit.constants import Residual
 from clustersim.validation.calibration.calibrate import Calibration
-from clustersim.validation.calibration.constants import Residual
 
 MOST_ERROR = 1.0
 """Errors beyond this are drawn at the edge; the hover text has their value."""

@@ -17,15 +17,15 @@ from clustersim.errors import InputError
 from clustersim.hardware import TRANSPORTS, Transport
 from clustersim.results import write_atomically
 from clustersim.scenario.files import read_scenario
+from clustersim.simulate.transport_fit.collectives import collective_on
+from clustersim.simulate.transport_fit.constants import CONSTANTS, FITTED, Fit
+from clustersim.simulate.transport_fit.experiment import Experiment
+from clustersim.simulate.transport_fit.fit import fit_transport
+from clustersim.simulate.transport_fit.problem import OnProgress
+from clustersim.simulate.transport_fit.sheet_text import sheet_text
 from clustersim.topology import Topology, load_topology, place
 from clustersim.topology.placement import Block
 from clustersim.validation.calibration.calibrate import Calibration, Source
-from clustersim.validation.calibration.collectives import collective_on
-from clustersim.validation.calibration.constants import CONSTANTS, FITTED, Fit
-from clustersim.validation.calibration.experiment import Experiment
-from clustersim.validation.calibration.fit import fit_transport
-from clustersim.validation.calibration.problem import OnProgress
-from clustersim.validation.calibration.sheet_text import sheet_text
 from clustersim.validation.case import Case
 from clustersim.validation.leave_one_out import SHEETS, before_any_fit
 from clustersim.validation.measured import Measured

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+from clustersim.simulate.transport_fit.constants import FittedConstant
+from clustersim.simulate.transport_fit.sheet_text import error_text, value_text
 from clustersim.units import format_duration, format_size
 from clustersim.validation.calibration.calibrate import Calibration
-from clustersim.validation.calibration.constants import FittedConstant
-from clustersim.validation.calibration.sheet_text import error_text, value_text
 from clustersim.validation.text import aligned, percent_text
 
 MEANINGS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from clustersim.report.page import Panel, bullets, card, grid, page
 from clustersim.report.words import percent, plural
 from clustersim.results import write_atomically
-from clustersim.results.budget import shipped_budget
+from clustersim.results.checked import shipped_forecasts
 from clustersim.validation.figures.register import draw_register, register_curves
 from clustersim.validation.register.score import RegisterScore
 from clustersim.validation.register.text import (
@@ -42,10 +42,7 @@ def headline(scored: RegisterScore) -> str:
 
 def seen_errors() -> list[list[float]]:
     """Return the errors of each shipped case, which were seen during development."""
-    by_case: dict[str, list[float]] = {}
-    for point in shipped_budget():
-        by_case.setdefault(point.case, []).append(point.error)
-    return list(by_case.values())
+    return [list(errors) for errors in shipped_forecasts().seen_errors.values()]
 
 
 def register_html(scored: RegisterScore, tuned: Sequence[Sequence[float]]) -> str:

@@ -1,0 +1,28 @@
+"""Forecasts a scenario that is no sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clustersim.errors import InputError
+from clustersim.results import Run
+from clustersim.scenario import Scenario, load_scenario
+from clustersim.simulate.anchoring import fit_scenario, forecast_anchored
+from clustersim.simulate.setup import Workloads
+
+
+def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False) -> Run:
+    """Forecast a scenario that has one point; `clustersim.sweep` takes those with several."""
+    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    points = loaded.points()
+    if len(points) != 1:
+        raise InputError(
+            f"'{loaded.name}' is a sweep of {len(points)} points; use clustersim.sweep",
+            got=str(len(points)),
+            allowed="1",
+        )
+    workloads = Workloads()
+    found = fit_scenario(loaded, exact, workloads)
+    return forecast_anchored(points[0].point, points[0].axes, found, exact=exact, workloads=workloads).run
