@@ -15,6 +15,7 @@ model: gpt2-small
 num_gpus: 8
 batch: {per_gpu: 2}
 topology: {kind: star, num_hosts: 2, host: dgx-a100, link: infiniband-hdr, hop: 1 us}
+software: plain
 transport: nccl
 strategy: {kind: all-reduce}
 parallelism: {tensor: 2, pipeline: 2, micro_batches: 2}

@@ -174,7 +174,7 @@ class Profile:
         names = ", ".join(known)
         if layout is None and len(known) > 1:
             raise self._refused(
-                f"has times in several layouts ({names}), which are never mixed; select one with compute.layout",
+                f"has times in several layouts ({names}), which are never mixed; select one with software.image_layout",
                 names,
                 "one layout",
             )

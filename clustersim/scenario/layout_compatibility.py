@@ -57,7 +57,7 @@ def _whole_layer_mistakes(point: PointKeys) -> Iterator[Mistake]:
             "shared_weights: twice",
             "shared_weights: once",
         ),
-        (point.strategy.blocks_parents, "copies in the default stream", "stream: default", "stream: own"),
+        (point.strategy.blocks_parents, "copies in the default stream", "copy_stream: default", "copy_stream: own"),
     )
     for is_given, what, got, allowed in found:
         if is_given:

@@ -130,12 +130,12 @@ def _check_has_programs(setup: Setup) -> None:
         message = f"{compression} gradients are gathered and not added, and a program cannot express that"
         raise InputError(message, key="compression", got=compression, allowed="gradients that can be added")
     if point.strategy.blocks_parents:
-        message = "parents of a tree wait for their children (stream: default), and a program cannot express that"
-        raise InputError(message, key="strategy.stream", got="default", allowed="own")
+        message = "parents of a tree wait for their children (copy_stream: default), and a program cannot express that"
+        raise InputError(message, key="software.copy_stream", got="default", allowed="own")
     if any(bucket.copied_s for bucket in setup.first_plan.buckets):
         copies = str(getattr(point.strategy, "copies", ""))
         message = f"workers copy or divide gradients ({copies}), and a program cannot express that"
-        raise InputError(message, key="strategy.copies", got=copies, allowed="pytorch, pytorch-view or none")
+        raise InputError(message, key="software.bucket_copies", got=copies, allowed="pytorch, pytorch-view or none")
     if len(setup.kinds_in_use) > 1:
         kinds = ", ".join(setup.kinds_in_use)
         raise InputError(

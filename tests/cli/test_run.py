@@ -65,17 +65,17 @@ class TestRun:
         assert "write Gbit/s or GB/s" in err
         assert "did you mean 'ring'" in err
         errors = json.loads(out)["errors"]
-        assert {(error["file"], error["line"]) for error in errors} == {("bad.yaml", 5), ("bad.yaml", 6)}
+        assert {(error["file"], error["line"]) for error in errors} == {("bad.yaml", 5), ("bad.yaml", 7)}
 
     @pytest.mark.parametrize(
         ("changes", "key", "line"),
         [
-            (["strategy: {kind: server, servers: {on: own-hosts, num: 3}}"], "strategy.servers.num", 6),
-            (["jobs: [{num_gpus: 9}]"], "jobs.0.num_gpus", 7),
-            (["batch: {per_gpu: 90000}"], "batch.per_gpu", 6),
-            (["model: gpt2-xl"], "model", 6),
-            (["num_gpus: 2", "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}"], "failures.gpu", 7),
-            (["stragglers: [{kind: gamma, cv: 1, of: []}]"], "stragglers.0.of", 7),
+            (["strategy: {kind: server, servers: {on: own-hosts, num: 3}}"], "strategy.servers.num", 7),
+            (["jobs: [{num_gpus: 9}]"], "jobs.0.num_gpus", 8),
+            (["batch: {per_gpu: 90000}"], "batch.per_gpu", 7),
+            (["model: gpt2-xl"], "model", 7),
+            (["num_gpus: 2", "failures: {gpu: {mtbf: 1 s}, checkpoint: {write: 1 s}}"], "failures.gpu", 8),
+            (["stragglers: [{kind: gamma, cv: 1, of: []}]"], "stragglers.0.of", 8),
         ],
     )
     def test_invalid_values_are_reported_with_their_line_before_a_run(

@@ -38,22 +38,19 @@ CASES: dict[str, dict[str, Any]] = {
         "batch": {"global": 64},
     },
     "a host that waits for messages": {
-        "software": {"library": "megatron", "host": "megatron"},
+        "software": {"name": "plain", "library": "megatron", "host": "megatron"},
         "parallelism": MANY,
         "batch": {"global": 32},
-        "compute": {},
     },
     "a host that waits for messages of split layers": {
-        "software": {"library": "megatron", "host": "megatron"},
+        "software": {"name": "plain", "library": "megatron", "host": "megatron"},
         "parallelism": {"tensor": 2, "pipeline": 2, "micro_batches": 16},
         "batch": {"global": 32},
-        "compute": {},
     },
     "a host that waits for messages of a slow GPU": {
-        "software": {"library": "megatron", "host": "megatron"},
+        "software": {"name": "plain", "library": "megatron", "host": "megatron"},
         "parallelism": MANY,
         "batch": {"global": 1024},
-        "compute": {},
     },
     "experts": {"parallelism": {"expert": 4}},
     "offload": {"parallelism": {"sharding": "zero-2", "offload": "optimizer"}},
@@ -90,7 +87,6 @@ def scenario(case: str, experts: str) -> dict[str, Any]:
         "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"},
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
-        "compute": {},
         "num_iterations": 3,
         "memory_check": False,
         **case_keys,
@@ -117,8 +113,7 @@ def test_gpus_wait_for_their_hosts_and_not_where_graphs_issue_all(case: str, exp
         clustersim.simulate(
             {
                 **scenario(case, experts),
-                "software": {"library": "eager", "launch": launch, "host": "pytorch-eager"},
-                "compute": {},
+                "software": {"name": "plain", "library": "eager", "launch": launch, "host": "pytorch-eager"},
             }
         )
         for launch in ("queued", "graphs")

@@ -18,8 +18,7 @@ from tests.contracts.exactness import check_exact
 NUM_GPUS = 4
 HOST_BOUND: dict[str, Any] = {
     "batch": {"per_gpu": 1},
-    "software": {"library": "eager", "host": "pytorch-eager"},
-    "compute": {},
+    "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"},
     "topology": {"host": {"gpu": "h100"}},
 }
 """A host needs longer to issue kernels than the GPU needs to run them."""

@@ -90,7 +90,6 @@ def test_a_folded_layout_issues_in_backward_only_what_is_exchanged_there(
             "transport": "nccl",
             "strategy": strategy,
             "parallelism": layout,
-            "compute": {},
             "num_iterations": 2,
         }
     )

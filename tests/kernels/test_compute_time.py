@@ -19,7 +19,7 @@ from clustersim.kernels.host_issue import with_issue
 from clustersim.kernels.published_rates import find_curve, published_rates
 from clustersim.model import PRECISIONS, LayerTime, Workload, load_model, precision_on
 from clustersim.simulate.setup import alone_s
-from clustersim.software import software_of
+from clustersim.software import load_host
 
 MOMENTUM = OptimizerSpec()
 NOTHING = ComputeSpec()
@@ -112,7 +112,7 @@ def test_without_a_published_rate_everything_is_estimated() -> None:
     built = workload("m40", 32)
     assert built.provenance() == pytest.approx({"measured": 0, "published": 0, "estimated": 1})
     alone = estimate_layers(NIN, load_gpu("m40"), 32, "fp32").layers
-    assert built.layers == with_issue(alone, software_of("cudnn"), "fp32")
+    assert built.layers == with_issue(alone, load_host("compiled"), "fp32")
     assert build_workload(NIN, load_gpu("m40"), 32, "fp32", MOMENTUM, ComputeSpec(launch="graphs")).layers == alone
 
 

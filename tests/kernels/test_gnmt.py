@@ -7,6 +7,7 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.programs.gnmt import example_traffic, round_traffic
 from clustersim.model import PRECISIONS, load_model
+from clustersim.scenario.migrate import library_host
 
 GNMT = {layer.name: layer for layer in load_model("gnmt").layers}
 WORDS, FEATURES, VOCABULARY = 28, 1024, 32_320
@@ -65,13 +66,13 @@ def test_the_example_takes_longer_by_what_it_moves_more() -> None:
 
 def test_a_rate_of_the_example_says_more_of_the_rounds_code_when_its_kernels_are_counted() -> None:
     def iteration_s(library: str) -> float:
-        rate = {"samples_per_s": 2500, "batch": 128, "source": "a test", "library": "nvidia-gnmt"}
+        rate = {"samples_per_s": 2500, "batch": 128, "source": "a test", "software": "nvidia-gnmt"}
         asked = {
             "model": "gnmt",
             "num_gpus": 1,
             "batch": {"per_gpu": 128},
             "topology": {"kind": "star", "num_hosts": 1, "link": "infiniband-hdr", "host": {"template": "dgx-a100"}},
-            "software": {"name": "plain", "library": library},
+            "software": {"name": "plain", "library": library, "host": library_host(library)},
             "strategy": {"kind": "all-reduce"},
             "precision": "amp-fp16",
             "optimizer": "adam",

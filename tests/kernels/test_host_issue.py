@@ -13,12 +13,12 @@ from clustersim.kernels.layer_times import Library
 from clustersim.model import MODELS, LayerTime, load_model
 from clustersim.model.layer import Layer
 from clustersim.program.issue import NOT_ISSUED, PassIssue
-from clustersim.software import Operators, load_software, operators_of
+from clustersim.software import Operators, load_host, operators_of
 from clustersim.software.operators import operator_counts
 from tests.software.test_operator_counts import TABLE
 
 A100 = load_gpu("a100")
-COMPILED, EAGER, MEGATRON = (load_software(name) for name in ("compiled", "pytorch-eager", "megatron"))
+COMPILED, EAGER, MEGATRON = (load_host(name) for name in ("compiled", "pytorch-eager", "megatron"))
 FUSED_GPT = "gpt-12x768x12-seq128-fused"
 
 

@@ -14,10 +14,10 @@ from clustersim.model import Layer, LayerTime, Model, load_model
 from clustersim.program.issue import NOT_ISSUED
 from clustersim.program.iteration import PlanIssue, plan_iteration
 from clustersim.simulate.setup import alone_s
-from clustersim.software import load_software
+from clustersim.software import load_host
 
 LAYER = load_model("alexnet").layers[0]
-COMPILED = load_software("compiled")
+COMPILED = load_host("compiled")
 EACH_S = COMPILED.kernel_s
 
 
@@ -54,7 +54,7 @@ def test_a_slow_host_takes_its_factor_longer() -> None:
 @pytest.mark.parametrize("name", ["compiled", "pytorch-eager"])
 def test_what_is_issued_backward_belongs_to_the_passes_that_have_kernels(name: str) -> None:
     times = [LayerTime(LAYER, 1e-6, *passes, "estimated") for passes in ((1e-6, 1e-6), (0.0, 1e-6), (1e-6, 0.0))]
-    both, weights, data = with_issue(times, load_software(name), "fp32")
+    both, weights, data = with_issue(times, load_host(name), "fp32")
     assert weights.backward_data_issue == NOT_ISSUED == data.backward_weights_issue
     assert weights.backward_weights_issue == data.backward_data_issue != NOT_ISSUED
     assert both.backward_data_issue != NOT_ISSUED != both.backward_weights_issue

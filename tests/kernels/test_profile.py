@@ -139,7 +139,9 @@ def test_a_layout_is_chosen_and_never_mixed(tmp_path: Path) -> None:
     rows = model_rows(8)
     both = [*rows, *({**row, "layout": "nhwc", "forward_s": 2 * row["forward_s"]} for row in rows)]
     path = write(tmp_path, both)
-    with pytest.raises(InputError, match=r"times in several layouts \(nchw, nhwc\).*select one with compute\.layout"):
+    with pytest.raises(
+        InputError, match=r"times in several layouts \(nchw, nhwc\).*select one with software\.image_layout"
+    ):
         build(path)
     assert build(path, layout="nhwc").forward_s == pytest.approx(2 * build(path, layout="nchw").forward_s)
     with pytest.raises(InputError, match="has no times in layout nhwc; it was measured in nchw"):
@@ -241,9 +243,9 @@ def test_a_scenario_runs_on_measured_times(tmp_path: Path) -> None:
     import clustersim
 
     scenario = {
-        "name": "measured", "model": "nin", "num_gpus": 2, "batch": {"per_gpu": 8}, "software": "plain", "transport": "nccl",
+        "name": "measured", "model": "nin", "num_gpus": 2, "batch": {"per_gpu": 8}, "transport": "nccl",
         "topology": {"kind": "star", "num_hosts": 2, "host": {"gpu": "h200"}, "link": "ethernet-10g"},
-        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+        "software": "plain", "strategy": {"kind": "all-reduce", "algorithm": "ring"},
     }  # fmt: skip
     profile = {"profile": str(write(tmp_path, model_rows(4, 16, factor=5.0)))}
     run = clustersim.simulate(clustersim.load_scenario({**scenario, "compute": profile}))

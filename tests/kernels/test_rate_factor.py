@@ -15,6 +15,7 @@ from clustersim.kernels.rate_factor import RateFactor, factor_for
 from clustersim.model import LayerTime, Workload, load_model
 from clustersim.model.layer import Layer
 from clustersim.program.issue import IssueBuilder, PassIssue, issue_times
+from clustersim.scenario.migrate import library_host
 from clustersim.simulate.setup import alone_s
 
 GPU = load_gpu("h100")
@@ -23,7 +24,7 @@ ADAM = OptimizerSpec(kind="adam")
 
 def built(model: str, batch: int, library: str, rate: float | None = None, **more: Any) -> Workload:
     single = {"samples_per_s": rate, "batch": batch, "source": "a test"} if rate else None
-    compute = ComputeSpec.model_validate({"library": library, "single_gpu": single})
+    compute = ComputeSpec.model_validate({"library": library, "host": library_host(library), "single_gpu": single})
     return build_workload(load_model(model), GPU, batch, "amp-bf16", ADAM, compute, **more)
 
 
@@ -76,7 +77,8 @@ def one_gpu(rate: dict[str, Any], **more: Any) -> float:
     scenario = {
         "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "precision": "amp-bf16", "memory_check": False,
         "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
-        "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"}, "strategy": {"kind": "all-reduce"}, "compute": {"single_gpu": rate}, **more,
+        "software": {"name": "plain", "library": "eager", "host": "pytorch-eager"},
+        "strategy": {"kind": "all-reduce"}, "compute": {"single_gpu": rate}, **more,
     }  # fmt: skip
     return clustersim.simulate(scenario).samples_per_s
 

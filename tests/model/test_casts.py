@@ -44,22 +44,17 @@ def test_weights_that_are_cached_are_cast_once_for_all_passes(kind: CastsKind, i
     assert 8 * of_many == pytest.approx(8 * READ + (1 if is_once else 8) * WEIGHTS)
 
 
-def forward_s(**compute: Any) -> dict[int, float]:
+def forward_s(**software: Any) -> dict[int, float]:
     """Return the seconds forward of an update of Llama 2 7B in 1 and 4 micro-batches of one sequence."""
     found = {}
     for micro_batches in (1, 4):
         scenario = {
-            **{
-                "software": "plain",
-                "model": "llama-2-7b",
-                "num_gpus": 8,
-                "batch": {"per_gpu": micro_batches},
-                "precision": "amp-fp8",
-            },
+            **{"model": "llama-2-7b", "num_gpus": 8, "batch": {"per_gpu": micro_batches}, "precision": "amp-fp8"},
             "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "100 Gbit/s", "hop": "1 us"},
+            "software": {"name": "plain", **software},
             "strategy": {"kind": "all-reduce", "algorithm": "ring"},
             "parallelism": {"sharding": "zero-1", "micro_batches": micro_batches},
-            "compute": {**compute, "variability": 0},
+            "compute": {"variability": 0},
             "memory_check": False,
         }
         plan = Setup(load_scenario(scenario).points()[0].point).laid_out.plans[0]
@@ -92,7 +87,8 @@ def test_a_published_rate_is_met_with_any_casts(kind: CastsKind) -> None:
     scenario = {
         "model": "gpt-2x256x4-seq1024-vocab512", "num_gpus": 1, "batch": {"per_gpu": 32}, "precision": "amp-fp8",
         "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "100 Gbit/s", "hop": "1 us"},
-        "software": {"name": "plain", "casts": kind}, "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 4}, "memory_check": False,
+        "software": {"name": "plain", "casts": kind},
+        "strategy": {"kind": "all-reduce"}, "parallelism": {"micro_batches": 4}, "memory_check": False,
         "compute": {"single_gpu": single},
     }  # fmt: skip
     assert clustersim.simulate(scenario).samples_per_s == pytest.approx(1000, rel=1e-9)

@@ -37,13 +37,13 @@ def test_separate_products_have_one_sum_each_or_one_per_matrix() -> None:
     assert sums["decoder.0.across.kv"] == 2
 
 
-def asked(layout: dict[str, Any]) -> dict[str, Any]:
+def asked(layout: dict[str, Any], input_sums: str) -> dict[str, Any]:
     return {
         "model": "gpt-2x1024x16-seq512-vocab50304-fused",
         "num_gpus": 2,
         "batch": {"global": 4},
         "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-a100", "link": "25 GB/s", "hop": "1 us"},
-        "software": "plain",
+        "software": {"name": "plain", "input_sums": input_sums},
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
         "memory_check": False,
@@ -52,18 +52,16 @@ def asked(layout: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_each_sum_is_waited_for() -> None:
-    joined, each = (
-        clustersim.simulate(asked({"tensor": 2, "input_sums": way})).breakdown_s for way in ("joined", "each")
-    )
+    joined, each = (clustersim.simulate(asked({"tensor": 2}, way)).breakdown_s for way in ("joined", "each"))
     assert each["compute"] == pytest.approx(joined["compute"], rel=1e-9)
     assert each["communication_exposed"] > 1.2 * joined["communication_exposed"]
 
 
 def test_sequence_parallelism_scatters_once() -> None:
     with pytest.raises(InputError, match="sequence_parallel reduce-scatters once"):
-        clustersim.simulate(asked({"tensor": 2, "sequence_parallel": True, "input_sums": "each"}))
+        clustersim.simulate(asked({"tensor": 2, "sequence_parallel": True}, "each"))
 
 
 def test_whole_layers_have_no_sums() -> None:
-    told = forecast(load_scenario(asked({"data": 2, "input_sums": "each"})).points()[0].point).warnings
-    assert any("parallelism.input_sums changes nothing" in each for each in told)
+    told = forecast(load_scenario(asked({"data": 2}, "each")).points()[0].point).warnings
+    assert any("software.input_sums changes nothing" in each for each in told)

@@ -53,7 +53,6 @@ def costs(
         "software": {"name": "plain", "launch": launch, "bucket_copies": copies},
         "transport": transport,
         "strategy": {"kind": "all-reduce", "overlap": overlap, "algorithm": algorithm},
-        "compute": {},
         "memory_check": False,
         "num_iterations": 2,
     }
@@ -234,7 +233,8 @@ def test_casts_once_an_update_are_bounded_whatever_the_number_of_micro_batches()
     host = {"template": "dgx-1", "gpu": "h100", "num_gpus": 4, "nvlink": "100 GB/s"}
     scenario = {
         "model": "gpt-4x1024x16-seq1024-vocab5120", "num_gpus": NUM_GPUS, "batch": {"global": BATCH},
-        "precision": "amp-fp8", "software": {"name": "plain", "casts": "te-cached"}, "compute": {"variability": 0.1}, "transport": "nccl",
+        "precision": "amp-fp8", "software": {"name": "plain", "casts": "te-cached"},
+        "compute": {"variability": 0.1}, "transport": "nccl",
         "topology": {**HOSTS, "num_hosts": 1, "host": host}, "strategy": {"kind": "all-reduce"},
         "memory_check": False, "num_iterations": 2,
     }  # fmt: skip

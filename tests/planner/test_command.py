@@ -18,6 +18,7 @@ model: vgg11
 num_gpus: 4
 batch: {global: 8}
 topology: {kind: star, num_hosts: 2, host: {template: dgx-1, gpu: v100}, link: 10 Gbit/s}
+software: plain
 transport: nccl
 strategy: {kind: all-reduce}
 parallelism: {tensor: 1, pipeline: 1, micro_batches: 1, recompute: none}
@@ -103,22 +104,26 @@ def test_what_cannot_be_planned_ends_with_status_3(file: str, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("key", "change"),
+    ("key", "changes"),
     [
-        ("optimizer.skipped", "optimizer={kind: adam, skipped: true}"),
-        ("optimizer.issue", "optimizer={kind: adam, issue: {operators: 9, each: 1 us}}"),
-        ("parallelism.handed", "software.handed=whole"),
+        ("optimizer.skipped", ["optimizer={kind: adam, skipped: true}"]),
+        ("software.update_issue", ["optimizer=adam", "software.update_issue={operators: 9, each: 1 us}"]),
+        ("software.handed", ["software.handed=whole"]),
         (
-            "strategy.stream",
-            "strategy={kind: all-reduce, algorithm: tree, overlap: false, buckets: whole, stream: default}",
+            "software.copy_stream",
+            [
+                "strategy={kind: all-reduce, algorithm: tree, overlap: false, buckets: whole}",
+                "software.copy_stream=default",
+            ],
         ),
-        ("strategy.shared_weights", "software.shared_weights=twice"),
+        ("software.shared_weights", ["software.shared_weights=twice"]),
     ],
 )
 def test_what_layouts_cannot_have_is_not_planned(
-    key: str, change: str, file: str, capsys: pytest.CaptureFixture[str]
+    key: str, changes: list[str], file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A plan would otherwise compare layouts that do it with others that `run` refuses it with."""
-    command = ["plan", file, "--gpus", "4", "--set", "precision=amp-fp16", "--set", change, "--json"]
+    given = [each for change in ("precision=amp-fp16", *changes) for each in ("--set", change)]
+    command = ["plan", file, "--gpus", "4", *given, "--json"]
     assert main(command) == 3
     assert json.loads(capsys.readouterr().out)["errors"][0]["key"] == key

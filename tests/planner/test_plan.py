@@ -348,8 +348,9 @@ def test_an_offload_that_is_given_is_kept() -> None:
     ("key", "value"), [("sharding_by", "tensors"), ("gradient_kernels", "autograd"), ("input_sums", "each")]
 )
 def test_what_a_plan_does_not_try_is_refused(key: str, value: Any) -> None:
-    error = refusal({**SCENARIO, "parallelism": {"sharding": "zero-1", key: value}}, [4])
-    assert error.mistakes[0].key == f"parallelism.{key}"
+    software = {"name": "plain", key: value}
+    error = refusal({**SCENARIO, "software": software, "parallelism": {"sharding": "zero-1"}}, [4])
+    assert error.mistakes[0].key == f"software.{key}"
     assert f"leave {key} out" in str(error)
 
 
@@ -389,10 +390,10 @@ def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
 
 def test_a_plan_has_everything_beside_compute_that_can_be() -> None:
     strategy = {"kind": "all-reduce", "overlap": False}
-    awaited = {**SCENARIO, "software": {"messages": "awaited"}, "parallelism": {"pipeline": 2}}
-    assert [each.key for each in refusal(awaited, [4]).mistakes] == ["parallelism.messages"]
-    blocking = {**SCENARIO, "software": {"launch": "blocking"}, "strategy": strategy, "compute": {}}
-    assert [each.key for each in refusal(blocking, [4]).mistakes] == ["compute.launch"]
+    awaited = {**SCENARIO, "software": {"name": "plain", "messages": "awaited"}, "parallelism": {"pipeline": 2}}
+    assert [each.key for each in refusal(awaited, [4]).mistakes] == ["software.messages"]
+    blocking = {**SCENARIO, "software": {"name": "plain", "launch": "blocking"}, "strategy": strategy}
+    assert [each.key for each in refusal(blocking, [4]).mistakes] == ["software.launch"]
 
 
 def test_sequences_are_not_divided_in_time() -> None:

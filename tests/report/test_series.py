@@ -68,7 +68,7 @@ def test_runs_of_several_models_are_compared_within_the_first() -> None:
         ("strategy.bound", 3, "bound 3"),
         ("strategy.n", 4, "n=4"),
         ("parallelism.offload", "optimizer", "offload optimizer"),
-        ("parallelism.context_method", "all-gather", "context method all-gather"),
+        ("software.context_method", "all-gather", "context method all-gather"),
         ("parallelism.schedule", "1f1b", "1f1b"),
         ("placement", {"kind": "fragmented", "free": 0.1}, "fragmented free 0.1"),
         ("stragglers", [], "no stragglers"),

@@ -9,6 +9,7 @@ import pytest
 
 from clustersim.interchange.chakra import read_chakra, write_chakra
 from clustersim.scenario import load_scenario
+from clustersim.scenario.software_keys import by_name
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.replicate import simulate_job
@@ -39,7 +40,7 @@ def check_is_exact(asked: dict[str, Any]) -> tuple[str, ...]:
 
 def check_traces_are_exact(asked: dict[str, Any], folder: Path) -> None:
     """Check that exported traces take as long as the exact run of one iteration; a trace has no host."""
-    asked = {**asked, "software": {"launch": "graphs"}, "compute": {**asked.get("compute", {})}}
+    asked = {**asked, "software": {"launch": "graphs", **by_name(asked["software"])}}
     setup = Setup(load_scenario(asked).points()[0].point)
     run = simulate_job(setup, 0, 1, True, 0.0, lambda share: None)
     run_s = max(float(job.times.end_s[:, 0].max()) for job in run.jobs)

@@ -17,6 +17,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.long_run import written_bytes
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 
 STAR = {"kind": "star", "num_hosts": 8, "gpu": "p100", "link": "10 Gbit/s", "hop": "1 us"}
 DGX = {"kind": "star", "num_hosts": 2, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
@@ -30,17 +31,18 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def scenario(**other: Any) -> dict[str, Any]:
-    return {
-        "model": "squeezenet-1.0",
-        "num_gpus": 4,
-        "batch": {"per_gpu": 8},
-        "topology": STAR,
-        "software": "plain",
-        "transport": "nccl",
-        "strategy": {"kind": "all-reduce"},
-        "num_iterations": 3,
-        **other,
-    }
+    return placed(
+        {
+            "model": "squeezenet-1.0",
+            "num_gpus": 4,
+            "batch": {"per_gpu": 8},
+            "topology": STAR,
+            "transport": "nccl",
+            "strategy": {"kind": "all-reduce"},
+            "num_iterations": 3,
+            **other,
+        }
+    )
 
 
 def language(layout: dict[str, Any], num_gpus: int = 16, **other: Any) -> dict[str, Any]:

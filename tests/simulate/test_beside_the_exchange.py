@@ -16,6 +16,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.replicate import simulate_replicate
 from clustersim.simulate.setup import Setup
 from tests.execution.test_vectorized_workers import assert_same_times
+from tests.placed import placed
 from tests.simulate.nccl_sheet import sheet
 from tests.simulate.shortcut_checks import check_folded_is_exact
 
@@ -38,18 +39,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def scenario(model: str, **other: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "num_gpus": 8,
-        "batch": {"per_gpu": 4},
-        "topology": A100,
-        "software": "plain",
-        "transport": "nccl",
-        "strategy": {"kind": "all-reduce", "buckets": "whole"},
-        "num_iterations": 2,
-        "memory_check": False,
-        **other,
-    }
+    return placed(
+        {
+            "model": model,
+            "num_gpus": 8,
+            "batch": {"per_gpu": 4},
+            "topology": A100,
+            "transport": "nccl",
+            "strategy": {"kind": "all-reduce", "buckets": "whole"},
+            "num_iterations": 2,
+            "memory_check": False,
+            **other,
+        }
+    )
 
 
 def run(asked: dict[str, Any], exact: bool = False) -> Run:

@@ -109,7 +109,7 @@ def test_gathered_gradients_of_a_compressed_model_are_as_small_as_those_on_the_w
 
 def test_encoding_delays_the_buckets_behind_it(scenario):
     """With overlap, encoding is part of backward: slower encoders hide no less communication, but compute longer."""
-    scenario["strategy"] = {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}
+    scenario |= {"software": "plain", "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}}
     slow = {"kind": "top-k", "density": 0.01, "encode_bytes_per_s": "1 GB/s", "decode_bytes_per_s": "1000 TB/s"}
     quick = {**slow, "encode_bytes_per_s": "1000 TB/s"}
     late, soon = (clustersim.simulate({**scenario, "compression": each}).breakdown_s for each in (slow, quick))
@@ -120,7 +120,8 @@ def test_encoding_delays_the_buckets_behind_it(scenario):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("strategy", ["all-reduce", "server"])
 def test_shortcuts_change_nothing_where_everything_is_staged_in_host_memory(scenario, kind, strategy):
-    scenario |= {"transport": "mpi", "strategy": {"kind": strategy}, "compression": {"kind": kind, **KINDS[kind]}}
+    scenario |= {"software": "plain", "transport": "mpi", "strategy": {"kind": strategy}}
+    scenario["compression"] = {"kind": kind, **KINDS[kind]}
     quick, exact = (clustersim.simulate(scenario, exact=each).breakdown_s for each in (False, True))
     assert quick == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
@@ -131,14 +132,14 @@ def test_an_array_of_a_million_numbers_is_on_all_servers_however_few_bytes_they_
         "kind": "server",
         "overlap": False,
         "buckets": "tensor",
-        "servers": {"num": 3, "on": "own-hosts", "whole": "hashed"},
+        "servers": {"num": 3, "on": "own-hosts"},
     }
     topology = {**scenario["topology"], "num_hosts": 6}
     asked = {
         **scenario,
         "model": "resnet50",
         "num_gpus": 3,
-        "software": "plain",
+        "software": {"name": "plain", "servers_whole": "hashed"},
         "strategy": strategy,
         "topology": topology,
     }

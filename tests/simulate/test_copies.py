@@ -45,7 +45,7 @@ def more(asked: dict[str, Any], copies: str, **changes: Any) -> dict[str, float]
     strategy = changes.pop("strategy", asked["strategy"])
     runs = [
         clustersim.simulate(
-            {**asked, **changes, "software": {"bucket_copies": each}, "strategy": {**strategy}}
+            {**asked, **changes, "software": {"name": "plain", "bucket_copies": each}, "strategy": strategy}
         ).breakdown_s
         for each in ("none", copies)
     ]
@@ -107,7 +107,11 @@ def test_where_messages_start_in_host_memory_a_core_copies_for_horovod(asked):
 @pytest.mark.parametrize("copies", ["pytorch", "horovod", "theano-mpi"])
 @pytest.mark.parametrize("transport", ["ideal", "mpi"])
 def test_shortcuts_change_nothing_of_copies(asked, copies, transport):
-    asked |= {"software": {"bucket_copies": copies}, "strategy": {**RING, "buckets": "50 MB"}, "transport": transport}
+    asked |= {
+        "software": {"name": "plain", "bucket_copies": copies},
+        "strategy": {**RING, "buckets": "50 MB"},
+        "transport": transport,
+    }
     asked["stragglers"] = [{"kind": "lognormal", "sigma": 0.3}]
     quick, exact = (clustersim.simulate(asked, exact=each).breakdown_s for each in (False, True))
     assert quick == pytest.approx(exact, rel=1e-9, abs=1e-12)
@@ -137,7 +141,7 @@ def test_by_default_pytorch_copies_gradients_of_whole_models_in_its_buckets(aske
     asked |= {"batch": {"global": 32}, **changes}
     by_default, said = (
         clustersim.simulate(
-            {**asked, "software": {"bucket_copies": each}, "strategy": {**asked["strategy"]}}
+            {**asked, "software": {"name": "plain", "bucket_copies": each}, "strategy": asked["strategy"]}
         ).iteration_s
         for each in ("auto", copies)
     )
@@ -146,18 +150,18 @@ def test_by_default_pytorch_copies_gradients_of_whole_models_in_its_buckets(aske
 
 @pytest.mark.parametrize("copies", ["auto", "none", "pytorch", "pytorch-view", "horovod", "theano-mpi"])
 def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
-    asked |= {"precision": "fp16", "software": {"bucket_copies": copies}, "strategy": {**AFTER}}
+    asked |= {"precision": "fp16", "software": {"name": "plain", "bucket_copies": copies}, "strategy": AFTER}
     plain, as_short = (clustersim.simulate({**asked, "compression": each}) for each in ("none", "fp16"))
     assert as_short.breakdown_s == plain.breakdown_s
     found = forecast(load_scenario({**asked, "compression": "fp16"}).points()[0].point).warnings
-    assert not [each for each in found if "strategy.copies" in each]
+    assert not [each for each in found if "software.bucket_copies" in each]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         (
-            {"software": {"bucket_copies": "horovod"}, "strategy": {**RING, "buckets": "layer"}},
+            {"software": {"name": "plain", "bucket_copies": "horovod"}, "strategy": {**RING, "buckets": "layer"}},
             "Horovod does not copy a gradient",
         ),
         ({"parallelism": {"sharding": "zero-1"}}, "with sharding, offload or pipedream"),
@@ -165,13 +169,13 @@ def test_what_leaves_short_gradients_as_they_are_saves_no_copies(asked, copies):
     ],
 )
 def test_a_warning_names_copies_that_are_not_made(asked, changes, words):
-    asked |= {"software": {"bucket_copies": "pytorch"}, "strategy": {**AFTER}, **changes}
+    asked |= {"software": {"name": "plain", "bucket_copies": "pytorch"}, "strategy": AFTER, **changes}
     assert [each for each in forecast(load_scenario(asked).points()[0].point).warnings if words in each]
 
 
 @pytest.mark.parametrize("copies", ["horovod", "theano-mpi"])
 def test_a_program_cannot_express_copies_of_workers(asked, copies):
-    asked["strategy"] = {**AFTER, "copies": copies}
+    asked |= {"software": {"name": "plain", "bucket_copies": copies}, "strategy": AFTER}
     with pytest.raises(InputError, match="a program cannot express that") as error:
         programs_of(Setup(load_scenario(asked).points()[0].point))
-    assert error.value.mistakes[0].key == "strategy.copies"
+    assert error.value.mistakes[0].key == "software.bucket_copies"

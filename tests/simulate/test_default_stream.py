@@ -1,4 +1,4 @@
-"""`strategy.stream: default`: a parent of a tree goes backward after its child, whose copy is queued before."""
+"""`software.copy_stream: default`: a parent of a tree goes backward after its child, whose copy is queued before."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 
 TREE = {"kind": "all-reduce", "algorithm": "tree", "overlap": False, "buckets": "whole", "copies": "none"}
 
 
 def scenario(stream: str, num_gpus: int = 4, **other: Any) -> dict[str, Any]:
-    return {
-        "model": "alexnet",
-        "num_gpus": num_gpus,
-        "batch": {"per_gpu": 64},
-        "topology": {"kind": "star", "num_hosts": 1, "host": {"gpu": "k40", "num_gpus": 8}, "link": "10 GB/s"},
-        "software": "plain",
-        "transport": "cuda-copies",
-        "strategy": TREE | {"stream": stream},
-        "compute": {"variability": 0},
-        "num_iterations": 2,
-    } | other
+    return placed(
+        {
+            "model": "alexnet",
+            "num_gpus": num_gpus,
+            "batch": {"per_gpu": 64},
+            "topology": {"kind": "star", "num_hosts": 1, "host": {"gpu": "k40", "num_gpus": 8}, "link": "10 GB/s"},
+            "transport": "cuda-copies",
+            "strategy": TREE | {"stream": stream},
+            "compute": {"variability": 0},
+            "num_iterations": 2,
+        }
+        | other
+    )
 
 
 @pytest.mark.parametrize("num_gpus", [2, 4, 8])
@@ -43,7 +46,7 @@ def test_one_gpu_waits_for_no_other_and_gets_a_warning() -> None:
     own, default = (clustersim.simulate(scenario(each, 1)).iteration_s for each in ("own", "default"))
     assert own == default
     found = forecast(load_scenario(scenario("default", 1)).points()[0].point).warnings
-    assert any(line.startswith("strategy.stream changes nothing") for line in found)
+    assert any(line.startswith("software.copy_stream changes nothing") for line in found)
 
 
 @pytest.mark.parametrize("other", [{"algorithm": "ring"}, {"overlap": True}, {"buckets": "layer"}])

@@ -108,7 +108,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(scenario
 def test_strategies_get_the_same_stragglers(scenario):
     scenario |= {"stragglers": [{"kind": "lognormal", "cv": 0.3}]}
     compute = [
-        clustersim.simulate({**scenario, "strategy": {"kind": kind, "buckets": "whole"}}).breakdown_s["compute"]
+        clustersim.simulate(
+            {**scenario, "software": "plain", "strategy": {"kind": kind, "buckets": "whole"}}
+        ).breakdown_s["compute"]
         for kind in ("all-reduce", "server")
     ]
     update_s = compute[0] - compute[1]  # the server updates itself
@@ -119,7 +121,7 @@ def test_strategies_get_the_same_stragglers(scenario):
 @pytest.mark.parametrize("num_gpus", [5, 8])
 @pytest.mark.parametrize("slow", [[], [{"kind": "constant", "factor": 1.5, "of": [2]}]])
 def test_identical_iterations_are_repeated_and_exact_gives_the_same(scenario, algorithm, num_gpus, slow):
-    scenario |= {"num_iterations": 7, "num_gpus": num_gpus, "stragglers": slow}
+    scenario |= {"num_iterations": 7, "num_gpus": num_gpus, "stragglers": slow, "software": "plain"}
     scenario["strategy"] = {"kind": "all-reduce", "algorithm": algorithm, "buckets": "layer"}
     if algorithm == "torus-ring":
         scenario["strategy"]["dims"] = [num_gpus]
@@ -210,7 +212,7 @@ def test_a_gpu_twice_as_slow_by_stragglers_doubles_compute(scenario):
 
 
 def test_stragglers_per_layer_change_when_buckets_are_ready(scenario):
-    scenario["strategy"] = {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}
+    scenario |= {"software": "plain", "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}}
     scenario["stragglers"] = [{"kind": "lognormal", "cv": 0.5, "per": "layer"}]
     run = clustersim.simulate(scenario)
     assert len(set(run.iterations_s)) > 1
@@ -281,7 +283,7 @@ def test_a_ring_that_leaves_hosts_by_one_of_their_adapters_says_so(scenario, num
     host = {"template": "dgx-h100", "num_gpus": 4, "nics": 4}
     scenario["topology"] = {"kind": "star", "num_hosts": 2, "host": host, "link": "infiniband-ndr"}
     strategy = {"kind": "all-reduce", "algorithm": algorithm}
-    result = clustersim.sweep({**scenario, "num_gpus": num_gpus, "strategy": strategy})
+    result = clustersim.sweep({**scenario, "num_gpus": num_gpus, "software": "plain", "strategy": strategy})
     assert result.runs[0].adapters == adapters
     found = any("through 1 of its 4 network adapters" in warning for warning in result.warnings)
     assert found == (adapters == (1, 4))

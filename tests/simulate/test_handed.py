@@ -1,4 +1,4 @@
-"""`parallelism.handed`: GPUs that split the layers of a stage each send a share of its output, or all of it."""
+"""`software.handed`: GPUs that split the layers of a stage each send a share of its output, or all of it."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def test_a_rank_with_a_share_cannot_send_the_whole(other: dict[str, Any]) -> Non
 def test_a_warning_says_that_no_stage_sends_anything() -> None:
     asked = scenario("whole", pipeline=1, data=2)
     found = forecast(load_scenario(asked).points()[0].point).warnings
-    assert any(line.startswith("parallelism.handed changes nothing") for line in found)
+    assert any(line.startswith("software.handed changes nothing") for line in found)

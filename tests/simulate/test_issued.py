@@ -11,8 +11,7 @@ from tests.simulate.test_sharding_copies import setup_of
 
 GPT: dict[str, Any] = {
     "model": "gpt-2x256x4-seq128-vocab512",
-    "software": {"bucket_copies": "none"},
-    "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
+    "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "copies": "none"},
 }
 
 

@@ -12,6 +12,7 @@ from clustersim.collectives import closed_form
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 MODEL, COPIES, GROUP, HOP_S, RATE = "gpt-4x256x4-seq128-vocab512-fused", 8, 4, 1e-6, 1e7
@@ -19,21 +20,22 @@ MODEL, COPIES, GROUP, HOP_S, RATE = "gpt-4x256x4-seq128-vocab512-fused", 8, 4, 1
 
 def scenario(**layout: Any) -> dict[str, Any]:
     """Return two groups of copies whose network is so slow that exchanges take most of the time."""
-    return {
-        "model": MODEL,
-        "num_gpus": COPIES,
-        "batch": {"per_gpu": 4},
-        "topology": {
-            **{"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": f"{RATE:g} B/s"},
-            "hop": f"{HOP_S} s",
-        },
-        "software": "plain",
-        "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
-        "parallelism": {"sharding": "zero-2", "sharding_over": GROUP, **layout},
-        "memory_check": False,
-        "num_iterations": 2,
-    }
+    return placed(
+        {
+            "model": MODEL,
+            "num_gpus": COPIES,
+            "batch": {"per_gpu": 4},
+            "topology": {
+                **{"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": f"{RATE:g} B/s"},
+                "hop": f"{HOP_S} s",
+            },
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+            "parallelism": {"sharding": "zero-2", "sharding_over": GROUP, **layout},
+            "memory_check": False,
+            "num_iterations": 2,
+        }
+    )
 
 
 def calls_across(**layout: Any) -> list[float]:

@@ -12,6 +12,7 @@ from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate import replicate
 from clustersim.simulate.forecast import forecast
+from tests.placed import placed
 
 STAR = {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "100 GB/s", "hop": "1 ns"}
 DGX = {"kind": "star", "num_hosts": 4, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
@@ -37,17 +38,18 @@ def model(tmp_path_factory) -> str:
 
 
 def scenario(model: str, num_gpus: int, parallelism: dict[str, Any], **other: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "num_gpus": num_gpus,
-        "batch": {"per_gpu": 8},
-        "topology": STAR,
-        "software": "plain",
-        "strategy": {"kind": "all-reduce"},
-        "parallelism": parallelism,
-        "num_iterations": 2,
-        **other,
-    }
+    return placed(
+        {
+            "model": model,
+            "num_gpus": num_gpus,
+            "batch": {"per_gpu": 8},
+            "topology": STAR,
+            "strategy": {"kind": "all-reduce"},
+            "parallelism": parallelism,
+            "num_iterations": 2,
+            **other,
+        }
+    )
 
 
 def idle_share(run) -> float:

@@ -63,7 +63,7 @@ def sent_bytes(run: clustersim.Run) -> float:
 
 @pytest.mark.parametrize("model", [COTS, "resnet50"])
 def test_one_tile_is_plain_training(model: str) -> None:
-    asked = tiled(model, 1, compute={})
+    asked = tiled(model, 1, software="plain", compute={})
     plain = clustersim.simulate({**asked, "parallelism": {}})
     assert clustersim.simulate(asked).iteration_s == pytest.approx(plain.iteration_s, rel=1e-12)
 
@@ -119,7 +119,7 @@ def test_nothing_is_computed_while_borders_are_on_their_way(stack) -> None:
     [(COTS, 6, {}, "mpi-cuda"), (COTS, 8, {"data": 2}, "nccl"), ("resnet18", 8, {"tiles": [2, 2]}, "nccl")],
 )
 def test_shortcuts_change_nothing(model: str, num_gpus: int, layout: dict[str, Any], transport: str) -> None:
-    asked = tiled(model, num_gpus, layout, topology="cots-hpc", transport=transport, compute={})
+    asked = tiled(model, num_gpus, layout, topology="cots-hpc", transport=transport, software="plain", compute={})
     quick, exact = (forecast(load_scenario(asked).points()[0].point, exact=exact) for exact in (False, True))
     assert quick.run.iteration_s == pytest.approx(exact.run.iteration_s, rel=1e-9)
     for part, seconds in exact.run.breakdown_s.items():

@@ -16,9 +16,8 @@ from tests.simulate.test_sharding_copies import scenario, setup_of
 LONG = "gpt-4x256x4-seq4096-vocab512-fused"
 BLOCKING: dict[str, Any] = {
     "model": LONG,
-    "software": {"launch": "blocking", "bucket_copies": "none"},
-    "compute": {},
-    "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
+    "compute": {"launch": "blocking"},
+    "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False, "copies": "none"},
 }
 STAGES = {"sharding": None, "pipeline": 4, "micro_batches": 4, "messages": "awaited", "data": 1}
 

@@ -15,6 +15,7 @@ from clustersim.execution.layout_executor import LayoutExecutor
 from clustersim.results import Timesheet
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import Forecast, forecast
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_is_exact, check_shortcut_is_exact
 
 NOTE = "identical micro-batches extrapolated"
@@ -26,20 +27,21 @@ BOX = {"template": "dual-socket", "gpu": "v100", "num_gpus": 4, "nics": 1}
 def asked(layout: dict[str, Any], num_gpus: int = 16, host: Any = "dgx-a100", **other: Any) -> dict[str, Any]:
     """A small language model in many micro-batches."""
     split = layout.get("pipeline", 1) * layout.get("tensor", 1)
-    return {
-        "model": "gpt-4x1024x16-seq512",
-        "num_gpus": num_gpus,
-        "batch": {"global": layout["micro_batches"] * num_gpus // split},
-        "topology": {"kind": "star", "num_hosts": 4, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
-        "software": "plain",
-        "transport": "nccl",
-        "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
-        "precision": "amp-fp16",
-        "parallelism": layout,
-        "num_iterations": 2,
-        "memory_check": False,
-        **other,
-    }
+    return placed(
+        {
+            "model": "gpt-4x1024x16-seq512",
+            "num_gpus": num_gpus,
+            "batch": {"global": layout["micro_batches"] * num_gpus // split},
+            "topology": {"kind": "star", "num_hosts": 4, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
+            "transport": "nccl",
+            "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
+            "precision": "amp-fp16",
+            "parallelism": layout,
+            "num_iterations": 2,
+            "memory_check": False,
+            **other,
+        }
+    )
 
 
 LAYOUTS: list[dict[str, Any]] = [

@@ -18,6 +18,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 
 STAR = {"kind": "star", "num_hosts": 8, "host": {"gpu": "v100"}, "link": "100 GB/s", "hop": "1 ns"}
 DGX = {"kind": "star", "num_hosts": 4, "host": "dgx-a100", "link": "infiniband-hdr", "hop": "1 us"}
@@ -41,17 +42,18 @@ def equal(tmp_path_factory) -> str:
 
 
 def scenario(model: str, num_gpus: int, parallelism: dict[str, Any], **other: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "num_gpus": num_gpus,
-        "batch": {"per_gpu": 8},
-        "topology": STAR,
-        "software": "plain",
-        "strategy": {"kind": "all-reduce"},
-        "parallelism": {"schedule": "pipedream", **parallelism},
-        "num_iterations": 2,
-        **other,
-    }
+    return placed(
+        {
+            "model": model,
+            "num_gpus": num_gpus,
+            "batch": {"per_gpu": 8},
+            "topology": STAR,
+            "strategy": {"kind": "all-reduce"},
+            "parallelism": {"schedule": "pipedream", **parallelism},
+            "num_iterations": 2,
+            **other,
+        }
+    )
 
 
 def setup(asked: dict[str, Any]) -> Setup:
@@ -115,11 +117,7 @@ def test_a_stage_stashes_the_weights_of_the_micro_batches_under_way(equal: str) 
 @pytest.mark.parametrize("num_gpus", [1, 4])
 def test_one_stage_is_plain_training_on_micro_batches(num_gpus: int) -> None:
     strategy = {"kind": "all-reduce", "copies": "none"}  # where micro-batches update by themselves none are made
-    other = {
-        "software": {"launch": "graphs"},
-        "strategy": strategy,
-        "compute": {},
-    }  # else the host goes ahead to the next micro-batch
+    other = {"strategy": strategy, "compute": {"launch": "graphs"}}  # else the host goes ahead to the next micro-batch
     run = clustersim.simulate(scenario("resnet50", num_gpus, {"micro_batches": 2}, batch={"per_gpu": 16}, **other))
     plain = clustersim.simulate(scenario("resnet50", num_gpus, {}, **other))
     assert run.iteration_s == pytest.approx(2 * plain.iteration_s, rel=1e-9)

@@ -11,6 +11,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.model import load_model
 from clustersim.simulate.collective import time_collective
+from tests.placed import placed
 
 HOST = {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "nics": 1, "cpu": "xeon-e5-2680-v3"}
 SCENARIO: dict[str, Any] = {
@@ -38,7 +39,7 @@ def into_s(num_servers: int = 1) -> float:
 def exposed_s(transport: str, **servers: Any) -> float:
     """Return what is seen of an exchange that begins when backward ends, layer by layer."""
     strategy = {"kind": "server", "overlap": False, "buckets": "layer", "servers": {"pull": "together", **servers}}
-    run = clustersim.sweep(SCENARIO | {"strategy": strategy, "transport": transport}).runs[0]
+    run = clustersim.sweep(placed(SCENARIO | {"strategy": strategy, "transport": transport})).runs[0]
     return run.breakdown_s["communication_exposed"]
 
 

@@ -19,6 +19,7 @@ OUTSIDE = ("context", "communicators")
 
 HOST = {"kind": "star", "num_hosts": 32, "link": "infiniband-ndr", "hop": "600 ns"}
 BASE: dict[str, Any] = {
+    "software": "plain",
     "strategy": {"kind": "all-reduce"},
     "optimizer": "adam",
     "transport": "nccl",
@@ -71,14 +72,8 @@ def test_megatron_lm_allocates_what_is_forecast(
     optimizer. That copies are two is what its state takes there: 12.2 bytes a parameter of a rank, 6 + 12 / 2.
     """
     path = write_workload_file(megatron_7b(), tmp_path / "megatron.yaml")
-    changes: dict[str, Any] = {
-        "software": "plain",
-        "model": str(path),
-        "num_gpus": 8,
-        "batch": {"global": 8},
-        "precision": "amp-bf16",
-    }
-    changes["compute"] = {"library": "megatron"}
+    changes: dict[str, Any] = {"model": str(path), "num_gpus": 8, "batch": {"global": 8}, "precision": "amp-bf16"}
+    changes["software"] = {"name": "plain", "library": "megatron", "host": "megatron"}
     topology = {**HOST, "host": "dgx-h100"}
     point = load_scenario({**BASE, **changes, "topology": topology, "parallelism": {**layout, "sharding": "zero-1"}})
     laid_out = Setup(point.points()[0].point).laid_out

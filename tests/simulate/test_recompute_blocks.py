@@ -11,6 +11,7 @@ from clustersim.parallelism.plan import Part
 from clustersim.planner import plan
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact
 
 BLOCKS = 8
@@ -19,18 +20,19 @@ INTERLEAVED = {"schedule": "interleaved", "micro_batches": 4}
 
 
 def scenario(**layout: Any) -> dict[str, Any]:
-    return {
-        "model": MODEL,
-        "num_gpus": 4,
-        "batch": {"per_gpu": 16},
-        "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "a100"}, "link": "1 TB/s", "hop": "1 us"},
-        "software": "plain",
-        "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
-        "parallelism": layout,
-        "precision": "amp-bf16",
-        "num_iterations": 2,
-    }
+    return placed(
+        {
+            "model": MODEL,
+            "num_gpus": 4,
+            "batch": {"per_gpu": 16},
+            "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "a100"}, "link": "1 TB/s", "hop": "1 us"},
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+            "parallelism": layout,
+            "precision": "amp-bf16",
+            "num_iterations": 2,
+        }
+    )
 
 
 def setup_of(**layout: Any) -> Setup:

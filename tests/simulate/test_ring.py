@@ -23,6 +23,7 @@ from clustersim.parallelism.ring import in_ring, moved_elements
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, WIDTH, HEADS, KEY_HEADS, BATCH, BYTES = 6144, 64, 32, 2, 2, 2
@@ -55,20 +56,21 @@ def decoder(tmp_path_factory) -> str:
 
 
 def scenario(model: str, num_gpus: int, layout: dict[str, Any], link: str = "10 GB/s", **other: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "num_gpus": num_gpus,
-        "batch": {"global": BATCH},
-        "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": link, "hop": f"{HOP_S} s"},
-        "software": {"name": "plain", "launch": "graphs", "context_method": "ring"},
-        "transport": "ideal",
-        "precision": "amp-bf16",
-        "strategy": {"kind": "all-reduce"},
-        "parallelism": {**layout},
-        "compute": {"variability": 0},
-        "num_iterations": 2,
-        **other,
-    }
+    return placed(
+        {
+            "model": model,
+            "num_gpus": num_gpus,
+            "batch": {"global": BATCH},
+            "topology": {"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": link, "hop": f"{HOP_S} s"},
+            "transport": "ideal",
+            "precision": "amp-bf16",
+            "strategy": {"kind": "all-reduce"},
+            "parallelism": {"context_method": "ring", **layout},
+            "compute": {"variability": 0, "launch": "graphs"},
+            "num_iterations": 2,
+            **other,
+        }
+    )
 
 
 def block_s(asked: dict[str, Any], num: int) -> tuple[float, float]:
@@ -234,13 +236,13 @@ def test_it_has_room_for_two_blocks_of_others_and_for_two_gradients_of_blocks(at
 @pytest.mark.parametrize(
     ("layout", "key", "words"),
     [
-        ({}, "parallelism.context_method", "give context"),
+        ({}, "software.context_method", "give context"),
         (
             {"context": 5},
             "parallelism.context",
             "the 6144 tokens of '0.qkv' do not divide by 5; the nearest number of GPUs that",
         ),
-        ({"kind": "paths"}, "parallelism.context_method", "leave context_method out"),
+        ({"kind": "paths"}, "software.context_method", "leave context_method out"),
     ],
 )
 def test_an_impossible_ring_is_refused(decoder: str, layout: dict[str, Any], key: str, words: str) -> None:
@@ -252,7 +254,7 @@ def test_an_impossible_ring_is_refused(decoder: str, layout: dict[str, Any], key
 def test_a_ring_of_an_attention_that_writes_its_scores_is_refused() -> None:
     with pytest.raises(InputError, match=r"'h\.0\.attention\.scores' is a separate matrix product") as error:
         clustersim.simulate(scenario("gpt2-small", 4, {"context": 4}))
-    assert error.value.mistakes[0].key == "parallelism.context_method"
+    assert error.value.mistakes[0].key == "software.context_method"
 
 
 def test_an_error_about_tokens_names_the_nearest_number_of_gpus_that_works(decoder: str) -> None:

@@ -132,7 +132,7 @@ def test_the_bubble_of_four_stages_is_that_of_gpipe_and_chunks_and_put_off_gradi
 
 def test_a_ring_hides_behind_long_sequences_and_gathering_is_quicker_for_short_ones():
     runs = {
-        (run.axes["model"], run.axes["parallelism.context_method"]): run
+        (run.axes["model"], run.axes["software.context_method"]): run
         for run in clustersim.sweep(clustersim.load_scenario("long-context")).runs
     }
     short, long = "llama-3.1-8b", "llama-3.1-8b-seq131072"

@@ -10,6 +10,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
+from tests.placed import placed
 
 ASKED: dict[str, Any] = {
     "model": "gpt-4x512x8-seq256",
@@ -23,7 +24,7 @@ ASKED: dict[str, Any] = {
 
 
 def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
-    asked = {**ASKED, "parallelism": layout, "strategy": {"kind": "all-reduce", **strategy}}
+    asked = placed({**ASKED, "parallelism": layout, "strategy": {"kind": "all-reduce", **strategy}})
     return [each for each in forecast(load_scenario(asked).points()[0].point).warnings if "changes nothing:" in each]
 
 
@@ -31,17 +32,17 @@ def warnings(layout: dict[str, Any], **strategy: Any) -> list[str]:
     ("layout", "strategy", "key"),
     [
         ({"data": 8, "expert_imbalance": 1.5}, {}, "parallelism.expert_imbalance"),
-        ({"data": 8, "balance": "memory"}, {}, "parallelism.balance"),
-        ({"data": 8, "messages": "awaited"}, {}, "parallelism.messages"),
-        ({"pipeline": 2, "stages": [6, 8], "balance": "time"}, {}, "parallelism.balance"),
+        ({"data": 8, "balance": "memory"}, {}, "software.balance"),
+        ({"data": 8, "messages": "awaited"}, {}, "software.messages"),
+        ({"pipeline": 2, "stages": [6, 8], "balance": "time"}, {}, "software.balance"),
         ({"data": 8, "schedule": "gpipe"}, {}, "parallelism.schedule"),
         ({"data": 8, "sharding": "zero-3"}, {"overlap": False}, "strategy.overlap"),
         ({"data": 8, "sharding": "zero-3"}, {"overlap": True}, "strategy.overlap"),
         ({"data": 8, "sharding": "zero-3"}, {"buckets": "layer"}, "strategy.buckets"),
-        ({"data": 1, "pipeline": 8, "micro_batches": 2}, {"copies": "pytorch"}, "strategy.copies"),
-        ({"tensor": 8, "sharding": "zero-3", "sharding_copies": "flat"}, {}, "parallelism.sharding_copies"),
-        ({"sharding": "zero-3", "sharding_over": 8, "joined_sums": "1 GiB"}, {}, "parallelism.joined_sums"),
-        ({"data": 8, "gradient_kernels": "autograd"}, {}, "parallelism.gradient_kernels"),
+        ({"data": 1, "pipeline": 8, "micro_batches": 2}, {"copies": "pytorch"}, "software.bucket_copies"),
+        ({"tensor": 8, "sharding": "zero-3", "sharding_copies": "flat"}, {}, "software.sharding_copies"),
+        ({"sharding": "zero-3", "sharding_over": 8, "joined_sums": "1 GiB"}, {}, "software.joined_sums"),
+        ({"data": 8, "gradient_kernels": "autograd"}, {}, "software.gradient_kernels"),
     ],
 )
 def test_a_warning_names_a_key_that_changes_nothing(layout: dict[str, Any], strategy: dict[str, Any], key: str) -> None:
@@ -56,9 +57,9 @@ def test_a_warning_names_a_key_that_changes_nothing(layout: dict[str, Any], stra
 @pytest.mark.parametrize(("precision", "is_warned"), [("fp32", True), ("amp-fp8", False)])
 def test_a_warning_names_casts_to_8_bits_where_nothing_is_cast(precision: str, is_warned: bool) -> None:
     topology = {**ASKED["topology"], "host": {"gpu": "h100"}}
-    asked = {**ASKED, "topology": topology, "precision": precision, "software": {"casts": "te"}, "compute": {}}
+    asked = {**ASKED, "topology": topology, "precision": precision, "software": {"name": "plain", "casts": "te"}}
     found = forecast(load_scenario(asked).points()[0].point).warnings
-    assert any(each.startswith("compute.casts changes nothing") for each in found) == is_warned
+    assert any(each.startswith("software.casts changes nothing") for each in found) == is_warned
 
 
 @pytest.mark.parametrize(
@@ -90,10 +91,10 @@ def test_a_warning_names_copies_of_a_single_gpu() -> None:
     alone = {**ASKED, "num_gpus": 1, "batch": {"global": 2}}
     runs = []
     for copies in ("none", "pytorch"):
-        asked = {**alone, "software": {"bucket_copies": copies}, "strategy": {"kind": "all-reduce"}}
+        asked = {**alone, "software": {"name": "plain", "bucket_copies": copies}, "strategy": {"kind": "all-reduce"}}
         runs.append(forecast(load_scenario(asked).points()[0].point))
     assert runs[0].run.iteration_s == runs[1].run.iteration_s
-    found = [sum("strategy.copies changes nothing" in each for each in one.warnings) for one in runs]
+    found = [sum("software.bucket_copies changes nothing" in each for each in one.warnings) for one in runs]
     assert found == [0, 1]
 
 
@@ -101,11 +102,16 @@ def test_a_warning_names_copies_of_a_single_gpu() -> None:
 def test_a_warning_names_a_barrier_of_one_bucket(buckets: str, is_warned: bool) -> None:
     found = []
     for pull in ("each", "together"):
-        strategy = {"kind": "server", "buckets": buckets, "servers": {"on": "own-hosts", "pull": pull}}
-        found.append(forecast(load_scenario({**ASKED, "num_gpus": 4, "strategy": strategy}).points()[0].point))
+        strategy = {"kind": "server", "buckets": buckets, "servers": {"on": "own-hosts"}}
+        software = {"name": "plain", "servers_pull": pull}
+        found.append(
+            forecast(
+                load_scenario({**ASKED, "num_gpus": 4, "software": software, "strategy": strategy}).points()[0].point
+            )
+        )
     seconds = [each.run.iteration_s for each in found]
     assert (seconds[0] == pytest.approx(seconds[1], rel=1e-9)) == is_warned
-    assert any("strategy.servers.pull changes nothing" in each for each in found[1].warnings) == is_warned
+    assert any("software.servers_pull changes nothing" in each for each in found[1].warnings) == is_warned
 
 
 def test_sharded_copies_exchange_by_the_algorithm_that_is_named() -> None:

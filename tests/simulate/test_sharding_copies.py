@@ -12,25 +12,27 @@ from clustersim.errors import InputError
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 COPIES, MODEL = 4, "gpt-2x256x4-seq128-vocab512-fused"
 
 
 def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
-    return {
-        "model": MODEL,
-        "num_gpus": COPIES,
-        "batch": {"per_gpu": 4},
-        "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": "1 TB/s", "hop": "1 us"},
-        "software": "plain",
-        "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring"},
-        "parallelism": {"sharding": "zero-3", **layout},
-        "precision": "amp-bf16",
-        "num_iterations": 2,
-        **other,
-    }
+    return placed(
+        {
+            "model": MODEL,
+            "num_gpus": COPIES,
+            "batch": {"per_gpu": 4},
+            "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": "1 TB/s", "hop": "1 us"},
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "ring"},
+            "parallelism": {"sharding": "zero-3", **layout},
+            "precision": "amp-bf16",
+            "num_iterations": 2,
+            **other,
+        }
+    )
 
 
 def setup_of(layout: dict[str, Any], **other: Any) -> Setup:

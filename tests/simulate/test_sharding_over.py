@@ -14,6 +14,7 @@ from clustersim.parallelism.tensor_owners import assign_owners, largest_share
 from clustersim.program.ops import Call
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_shortcut_is_exact, check_traces_are_exact
 
 NUM_LAYERS, FORWARD_S, BACKWARD_S, LAYER_BYTES = 4, 0.012, 0.024, 1e8
@@ -33,22 +34,23 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def scenario(model: str, layout: dict[str, Any], num_gpus: int = COPIES, **other: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "num_gpus": num_gpus,
-        "batch": {"per_gpu": 4},
-        "topology": {
-            **{"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": f"{RATE:g} B/s"},
-            "hop": f"{HOP_S} s",
-        },
-        "software": "plain",
-        "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "whole", "overlap": False},
-        "parallelism": layout,
-        "num_iterations": 2,
-        "memory_check": False,
-        **other,
-    }
+    return placed(
+        {
+            "model": model,
+            "num_gpus": num_gpus,
+            "batch": {"per_gpu": 4},
+            "topology": {
+                **{"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": f"{RATE:g} B/s"},
+                "hop": f"{HOP_S} s",
+            },
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "ring", "buckets": "whole", "overlap": False},
+            "parallelism": layout,
+            "num_iterations": 2,
+            "memory_check": False,
+            **other,
+        }
+    )
 
 
 def setup_of(model: str, layout: dict[str, Any], **other: Any) -> Setup:
@@ -183,23 +185,27 @@ def test_the_copy_with_the_largest_tensor_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("layout", "key", "message"),
     [
-        ({"sharding_over": 4}, "sharding_over", "give sharding as well"),
+        ({"sharding_over": 4}, "parallelism.sharding_over", "give sharding as well"),
         (
             {"sharding": "zero-3", "sharding_over": 3},
-            "sharding_over",
+            "parallelism.sharding_over",
             "8 replicas do not divide into shard groups of 3",
         ),
-        ({"sharding": "zero-1", "sharding_over": 16}, "sharding_over", "the nearest size that works is 8"),
-        ({"sharding": "zero-2", "sharding_by": "tensors"}, "sharding_by", "zero-2 cuts gradients into slices"),
-        ({"sharding_by": "tensors"}, "sharding_by", "without sharding each has all"),
-        ({"sharding": "zero-1", "sharding_over": 4, "offload": "optimizer"}, "sharding_over", "with offload"),
-        ({"kind": "one-weird-trick", "sharding_over": 4}, "sharding_over", "leave sharding_over out"),
+        ({"sharding": "zero-1", "sharding_over": 16}, "parallelism.sharding_over", "the nearest size that works is 8"),
+        ({"sharding": "zero-2", "sharding_by": "tensors"}, "software.sharding_by", "zero-2 cuts gradients into slices"),
+        ({"sharding_by": "tensors"}, "software.sharding_by", "without sharding each has all"),
+        (
+            {"sharding": "zero-1", "sharding_over": 4, "offload": "optimizer"},
+            "parallelism.sharding_over",
+            "with offload",
+        ),
+        ({"kind": "one-weird-trick", "sharding_over": 4}, "parallelism.sharding_over", "leave sharding_over out"),
     ],
 )
 def test_what_cannot_be_shared_out_so_is_refused(model: str, layout: dict[str, Any], key: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         load_scenario(scenario(model, layout)).points()
-    assert [mistake.key for mistake in error.value.mistakes] == [f"parallelism.{key}"]
+    assert [mistake.key for mistake in error.value.mistakes] == [key]
     assert message in str(error.value)
 
 

@@ -12,6 +12,7 @@ from clustersim.model.shared_weights import shared_weights
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 
 WORDS, FEATURES = 1000, 64
 MATRIX = 4.0 * WORDS * FEATURES
@@ -20,15 +21,8 @@ RING = {"kind": "all-reduce", "algorithm": "ring", "buckets": "layer"}
 
 
 def asked(model: str = f"gpt-2x{FEATURES}x4-seq32-vocab{WORDS}", **changes: Any) -> dict[str, Any]:
-    given = {
-        "model": model,
-        "num_gpus": 2,
-        "batch": {"per_gpu": 4},
-        "topology": STAR,
-        "software": "plain",
-        "transport": "nccl",
-    }
-    return {**given, "strategy": RING, **changes}
+    given = {"model": model, "num_gpus": 2, "batch": {"per_gpu": 4}, "topology": STAR, "transport": "nccl"}
+    return placed({**given, "strategy": RING, **changes})
 
 
 def buckets(shared: str) -> list[tuple[str, float, float]]:
@@ -78,7 +72,7 @@ def test_nothing_hides_behind_backward_where_it_travels_twice():
 def test_a_warning_says_that_a_model_shares_no_weights():
     scenario = load_scenario(asked("resnet50", strategy={**RING, "shared_weights": "twice"}))
     found = forecast(scenario.points()[0].point).warnings
-    assert "strategy.shared_weights changes nothing: no two layers of the model share weights" in found
+    assert "software.shared_weights changes nothing: no two layers of the model share weights" in found
 
 
 def test_a_layout_refuses_them():

@@ -10,6 +10,7 @@ from clustersim.execution import layout_collectives
 from clustersim.network import Network
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_is_exact, check_shortcut_is_exact
 
 FIRST = "Simulated no warm-up iteration"
@@ -20,19 +21,20 @@ PIPELINES = [PIPELINE, {**PIPELINE, "tensor": 2}, {**PIPELINE, "schedule": "inte
 
 def asked(layout: dict[str, Any], num_gpus: int = 32, host: Any = "dgx-h100", **other: Any) -> dict[str, Any]:
     """A small language model whose layers are split, and whose copies exchange beside that."""
-    return {
-        "model": "gpt-4x512x8-seq256",
-        "num_gpus": num_gpus,
-        "batch": {"global": 64},
-        "topology": {"kind": "star", "num_hosts": 8, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
-        "software": "plain",
-        "transport": "nccl",
-        "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
-        "precision": "amp-bf16",
-        "parallelism": layout,
-        "num_iterations": 2,
-        **other,
-    }
+    return placed(
+        {
+            "model": "gpt-4x512x8-seq256",
+            "num_gpus": num_gpus,
+            "batch": {"global": 64},
+            "topology": {"kind": "star", "num_hosts": 8, "host": host, "link": "infiniband-hdr", "hop": "1 us"},
+            "transport": "nccl",
+            "strategy": {"kind": "all-reduce", "buckets": "4 MiB"},
+            "precision": "amp-bf16",
+            "parallelism": layout,
+            "num_iterations": 2,
+            **other,
+        }
+    )
 
 
 LAYOUTS: list[dict[str, Any]] = [
@@ -101,7 +103,7 @@ def test_the_first_iteration_is_every_one_where_the_next_is_the_same(
 def test_hosts_of_stages_that_end_early_are_further_ahead_in_the_next_iteration(batch: int) -> None:
     """Where the GPU waits for its host: the host of a stage that ends early begins the next iteration early."""
     slow_host = {"template": "dgx-h100", "cpu": "xeon-e5-2698-v4"}
-    layout, eager = {"pipeline": 4, "micro_batches": 8}, {"library": "eager"}
+    layout, eager = {"pipeline": 4, "micro_batches": 8}, {"library": "eager", "host": "pytorch-eager"}
     bound = asked(layout, num_gpus=8, host=slow_host, batch={"global": batch}, compute=eager)
     assert not any(FIRST in shortcut for shortcut in check_is_exact(bound))
 

@@ -74,7 +74,7 @@ def test_of_deepspeeds_kernels_those_of_the_exchange_are_left(sharding: str | No
             "strategy server",
         ),
         (
-            {"software": {"gradient_kernels": "megatron"}, "parallelism": {"sharding": "zero-1"}},
+            {"software": {"name": "plain", "gradient_kernels": "megatron"}, "parallelism": {"sharding": "zero-1"}},
             "gradient_kernels: megatron",
         ),
     ],

@@ -162,7 +162,7 @@ def test_stragglers_come_at_the_same_times_with_every_strategy(scenario: dict[st
 @pytest.mark.parametrize("kind", ["all-reduce", "server", "async", "local", "gossip", "softsync", "backup"])
 def test_what_is_measured_begins_at_0_s(scenario: dict[str, Any], kind: str) -> None:
     """A pause at 0 s falls into the first iteration that counts: neither into the warm-up nor between them."""
-    scenario = ideal(scenario) | {"num_iterations": 4, "strategy": {"kind": kind}}
+    scenario = ideal(scenario) | {"num_iterations": 4, "software": "plain", "strategy": {"kind": kind}}
     pause = {"kind": "pauses", "at": [0], "lasts": "50 ms", "per": "job"}
     plain, paused = (clustersim.simulate(scenario | {"stragglers": each}) for each in ([], [pause]))
     lost_s = np.array(paused.iterations_s) - plain.iterations_s
@@ -186,7 +186,7 @@ def test_an_outage_of_some_hosts_does_not_delay_the_others(scenario: dict[str, A
 
 @pytest.mark.parametrize("kind", ["all-reduce", "async"])
 def test_a_warning_names_a_spell_after_the_measured_time(scenario: dict[str, Any], kind: str) -> None:
-    scenario = scenario | {"strategy": {"kind": kind}, "num_iterations": 5}
+    scenario = scenario | {"software": "plain", "strategy": {"kind": kind}, "num_iterations": 5}
     late = {"kind": "pauses", "at": ["0 s", "50 s", "2 h"], "lasts": "1 ms"}
     warnings = clustersim.sweep(scenario | {"stragglers": [late]}).warnings
     assert any(
@@ -206,7 +206,8 @@ def test_gradients_applied_over_their_time_are_the_samples_per_second(scenario: 
         scenario["topology"] = {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "host": host}
     run = clustersim.simulate(
         scenario
-        | {"strategy": {"kind": kind, **knobs}, "num_gpus": 6, "num_iterations": 9, "replicates": 2}
+        | {"software": "plain", "strategy": {"kind": kind, **knobs}}
+        | {"num_gpus": 6, "num_iterations": 9, "replicates": 2}
         | {"stragglers": [{"kind": "lognormal", "cv": 0.4}]}
     )
     assert run.window_s is not None

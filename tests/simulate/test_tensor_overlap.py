@@ -22,6 +22,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate import Workloads
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact
 
 TOKENS, FEATURES, HIDDEN, HEADS, BATCH, BYTES = 2048, 1024, 65536, 16, 2, 2
@@ -52,23 +53,24 @@ def decoder(tmp_path_factory) -> str:
 
 
 def scenario(model: str, num_gpus: int, layout: dict[str, Any], rate: float = 1e10, **other: Any) -> dict[str, Any]:
-    return {
-        "model": model,
-        "num_gpus": num_gpus,
-        "batch": {"global": BATCH},
-        "topology": {
-            **{"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": f"{rate:g} B/s"},
-            "hop": f"{HOP_S} s",
-        },
-        "software": {"name": "plain", "launch": "graphs", "tensor_overlap": True},
-        "transport": "ideal",
-        "precision": "amp-bf16",
-        "strategy": {"kind": "all-reduce"},
-        "parallelism": {"sequence_parallel": True, **layout},
-        "compute": {},
-        "num_iterations": 2,
-        **other,
-    }
+    return placed(
+        {
+            "model": model,
+            "num_gpus": num_gpus,
+            "batch": {"global": BATCH},
+            "topology": {
+                **{"kind": "star", "num_hosts": 8, "host": {"gpu": "a100"}, "link": f"{rate:g} B/s"},
+                "hop": f"{HOP_S} s",
+            },
+            "transport": "ideal",
+            "precision": "amp-bf16",
+            "strategy": {"kind": "all-reduce"},
+            "parallelism": {"sequence_parallel": True, "tensor_overlap": True, **layout},
+            "compute": {"launch": "graphs"},
+            "num_iterations": 2,
+            **other,
+        }
+    )
 
 
 def laid_out(asked: dict[str, Any]) -> ModelLayout:
@@ -203,7 +205,7 @@ def test_impossible_steps_are_refused(decoder: str, layout: dict[str, Any], word
     with pytest.raises(InputError) as error:
         clustersim.simulate(scenario(decoder, num_gpus, layout, topology=topology, batch={"global": 4}))
     found = [mistake for mistake in error.value.mistakes if words in mistake.message]
-    assert [(mistake.key, mistake.got) for mistake in found] == [("parallelism.tensor_overlap", "true")]
+    assert [(mistake.key, mistake.got) for mistake in found] == [("software.tensor_overlap", "true")]
 
 
 def test_a_model_without_products_that_gather_or_scatter_tokens_is_refused(tmp_path) -> None:
@@ -213,7 +215,7 @@ def test_a_model_without_products_that_gather_or_scatter_tokens_is_refused(tmp_p
     model = str(write_workload_file(net.model(), tmp_path / "classifier.yaml"))
     with pytest.raises(InputError, match="no matrix product of this model gathers or scatters tokens") as error:
         clustersim.simulate(scenario(model, 2, {"tensor": 2}))
-    assert error.value.mistakes[0].key == "parallelism.tensor_overlap"
+    assert error.value.mistakes[0].key == "software.tensor_overlap"
 
 
 @pytest.mark.parametrize("micro_batches", [1, 4])

@@ -28,7 +28,6 @@ def scenario(num_chunks: int, **other: Any) -> dict[str, Any]:
         "software": {"name": "plain", "launch": "graphs"},
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
-        "compute": {},
         "num_iterations": 2,
         **other,
     }

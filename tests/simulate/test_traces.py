@@ -39,7 +39,6 @@ def scenario(layout: dict[str, Any], **other: Any) -> dict[str, Any]:
         "transport": "nccl",
         "strategy": {"kind": "all-reduce"},
         "parallelism": layout,
-        "compute": {},
         **other,
     }
 

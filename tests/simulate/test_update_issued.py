@@ -1,4 +1,4 @@
-"""`optimizer.issue`: a process that waits for the sums of gradients issues the update then, for all GPUs it serves."""
+"""`software.update_issue`: a process that waits for sums of gradients issues the update then, for all its GPUs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 
 OPERATORS, EACH_S = 2000, 20e-6
 
 
 def scenario(issue: dict[str, Any] | None, num_gpus: int = 8, **other: Any) -> dict[str, Any]:
-    return {
-        "model": "bert-base",
-        "num_gpus": num_gpus,
-        "batch": {"per_gpu": 8},
-        "topology": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 GB/s"},
-        "software": {"name": "plain", "update_issue": issue},
-        "transport": "ideal",
-        "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
-        "optimizer": {"kind": "adam"},
-        "compute": {"variability": 0},
-        "num_iterations": 2,
-    } | other
+    return placed(
+        {
+            "model": "bert-base",
+            "num_gpus": num_gpus,
+            "batch": {"per_gpu": 8},
+            "topology": {
+                "kind": "star",
+                "num_hosts": 2,
+                "host": {"template": "dgx-1", "gpu": "v100"},
+                "link": "10 GB/s",
+            },
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
+            "optimizer": {"kind": "adam", "issue": issue},
+            "compute": {"variability": 0},
+            "num_iterations": 2,
+        }
+        | other
+    )
 
 
 def issue(process: str, operators: int = OPERATORS) -> dict[str, Any]:
@@ -60,7 +68,7 @@ def test_a_rate_of_one_gpu_has_no_wait_in_it() -> None:
 
 def test_a_warning_says_that_one_gpu_waits_for_nothing() -> None:
     found = [forecast(load_scenario(scenario(issue("host"), n)).points()[0].point).warnings for n in (1, 2)]
-    assert [any("optimizer.issue changes nothing" in line for line in each) for each in found] == [True, False]
+    assert [any("software.update_issue changes nothing" in line for line in each) for each in found] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +82,7 @@ def test_a_warning_says_that_one_gpu_waits_for_nothing() -> None:
 def test_it_goes_with_plain_all_reduces_alone(other: dict[str, Any]) -> None:
     with pytest.raises(InputError) as raised:
         load_scenario(scenario(issue("gpu"), **other))
-    mistake = next(each for each in raised.value.mistakes if each.key == "optimizer.issue")
+    mistake = next(each for each in raised.value.mistakes if each.key == "software.update_issue")
     assert mistake.allowed == "with strategy all-reduce, and a whole model on each GPU"
 
 
@@ -83,4 +91,4 @@ def test_what_is_skipped_is_not_issued() -> None:
     with pytest.raises(InputError, match="a skipped update is not issued") as raised:
         load_scenario(scenario(None, optimizer=both, precision="amp-fp16"))
     (mistake,) = raised.value.mistakes
-    assert (mistake.key, mistake.got, mistake.allowed) == ("optimizer.issue", "given", "without skipped")
+    assert (mistake.key, mistake.got, mistake.allowed) == ("software.update_issue", "given", "without skipped")

@@ -81,16 +81,9 @@ def test_the_expected_slowest_is_what_drawn_gpus_come_to(
 
 
 def test_layers_over_two_gpus_wait_for_the_slower_of_them() -> None:
-    layout = {
-        "software": "plain",
-        "parallelism": {"tensor": 2},
-        "num_gpus": 2,
-        "model": "gpt2-small",
-        "batch": {"per_gpu": 2},
-    }
-    plain, found = (
-        clustersim.simulate(scenario(compute={"variability": cv, "launch": "graphs"}, **layout)) for cv in (0, CV)
-    )
+    layout = {"parallelism": {"tensor": 2}, "num_gpus": 2, "model": "gpt2-small", "batch": {"per_gpu": 2}}
+    layout["software"] = {"name": "plain", "launch": "graphs"}
+    plain, found = (clustersim.simulate(scenario(compute={"variability": cv}, **layout)) for cv in (0, CV))
     longer = found.iteration_s - plain.iteration_s
     assert longer == pytest.approx(compute_of(plain) * (slowest(CV, Awaited(2, 2)) - 1), rel=1e-4)
 

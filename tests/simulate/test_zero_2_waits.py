@@ -10,23 +10,24 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
+from tests.placed import placed
 from tests.simulate.shortcut_checks import check_is_exact
 
 COPIES, RATE = 4, 1e10
 
 
 def scenario(sharding: str, overlap: bool = False, micro_batches: int = 1, **other: Any) -> dict[str, Any]:
-    return {
+    return placed({
         "model": "gpt-4x512x8-seq256",
         "num_gpus": COPIES,
         "batch": {"per_gpu": 4},
         "topology": {"kind": "star", "num_hosts": COPIES, "host": {"gpu": "a100"}, "link": "10 GB/s", "hop": 0},
-        "software": "plain", "transport": "ideal",
+        "transport": "ideal",
         "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": overlap, "buckets": "4 MiB"},
         "parallelism": {"sharding": sharding, "micro_batches": micro_batches},
         "compute": {"variability": 0},
         "num_iterations": 2,
-    } | other  # fmt: skip
+    } | other)  # fmt: skip
 
 
 def exposed_s(asked: dict[str, Any]) -> float:

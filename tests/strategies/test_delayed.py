@@ -33,7 +33,7 @@ def test_every_gradient_is_one_version_old() -> None:
 
 def test_an_iteration_is_compute_where_all_communication_hides_behind_it() -> None:
     run = clustersim.simulate(
-        scenario("400 Gbit/s") | {"software": {"launch": "graphs"}, "compute": {"variability": 0}}
+        scenario("400 Gbit/s") | {"software": {"name": "plain", "launch": "graphs"}, "compute": {"variability": 0}}
     )
     assert run.breakdown_s["communication_exposed"] == pytest.approx(0.0, abs=1e-12)
     compute_s = run.breakdown_s["compute"] + run.breakdown_s["slowed"]  # the ring occupies SMs meanwhile

@@ -123,7 +123,10 @@ STRAGGLERS = {
 
 def results_of_both(monkeypatch, stragglers, launch):
     """Return the results from kernels and from processes."""
-    asked, found = SCENARIO | {"stragglers": STRAGGLERS[stragglers], "software": {"launch": launch}, "compute": {}}, []
+    asked, found = (
+        SCENARIO | {"stragglers": STRAGGLERS[stragglers], "software": {"name": "plain", "launch": launch}},
+        [],
+    )
     for max_messages in (0, 1_000_000):
         monkeypatch.setattr(server_strategy, "MOST_PYTHON_MESSAGES", max_messages)
         found.append(clustersim.sweep(asked).to_dict())

@@ -16,6 +16,7 @@ model: resnet50
 num_gpus: 2
 batch: {per_gpu: 8}
 precision: amp-bf16
+software: plain
 strategy: {kind: all-reduce}
 topology: {kind: star, num_hosts: 2, link: infiniband-ndr, host: {template: bare, gpu: GPU}}
 """

@@ -12,6 +12,7 @@ model: squeezenet-1.0
 num_gpus: 1
 batch: {per_gpu: 32}
 topology: {kind: star, num_hosts: 4, gpu: p100, link: 1 GB/s, hop: 1 us}
+software: plain
 strategy: {kind: all-reduce, algorithm: ring, overlap: false, buckets: whole}
 compute: {single_gpu: {samples_per_s: 320, batch: 32, source: made up}}
 optimizer: sgd

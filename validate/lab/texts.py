@@ -38,6 +38,7 @@ def common_keys(layout: Layout, megabits_per_s: float, num_workers: int, name: s
         "num_gpus": num_workers,
         "batch": {"per_gpu": 2},
         "topology": layout.topology(megabits_per_s),
+        "software": "plain",
         "transport": "gloo",
         "optimizer": "sgd",
         "memory_check": False,

@@ -32,7 +32,7 @@ def with_one_hot_embedding(model: Model) -> Model:
     """
     if not any(layer.op == "embedding" for layer in model.layers):
         message = f"embedding: product needs a model with an embedding, and {model.name} has none"
-        raise InputError(message, got="product", allowed="lookup")
+        raise InputError(message, got="product", allowed="lookup", key="compute.embedding")
     return replace(model, layers=tuple(_one_hot_gemm(layer, model) for layer in model.layers))
 
 
@@ -70,4 +70,4 @@ def _head_index(model: Model) -> int:
         if layer.op == "fully-connected" and reader.op == "loss":
             return index
     message = f"head: tf32 needs a fully connected layer before the loss, and {model.name} has none"
-    raise InputError(message, got="tf32", allowed="as-others")
+    raise InputError(message, got="tf32", allowed="as-others", key="compute.head")

@@ -26,6 +26,7 @@ def refuse_unsupported(model: Model, precision: Precision, library: str) -> None
             f"with {precision.name} autocast has nothing to cast; write library: {plain}, or precision: amp-fp16",
             got=f"library: {library}",
             allowed=plain,
+            key="compute.library",
         )
     other = next((layer for layer in model.layers if layer.op in _UNSUPPORTED_OPS or is_fused(layer)), None)
     if other is not None:
@@ -34,4 +35,5 @@ def refuse_unsupported(model: Model, precision: Precision, library: str) -> None
             f"{'fused attention' if is_fused(other) else other.op}; write library: eager",
             got=library,
             allowed="eager",
+            key="compute.library",
         )
