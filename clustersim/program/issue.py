@@ -104,12 +104,23 @@ class IssueTimes:
         late_s: np.ndarray = host_s + self.issued_s[:, None] - slowdown * self.work_s[:, None]
         return np.maximum.accumulate(late_s, axis=0)
 
+    def last_wait(self, start_s: float, host_s: float, slowdown: float) -> tuple[float, float] | None:
+        """Return when the GPU goes on after its last wait for the host, and the seconds of kernels done by then.
+
+        It starts at `start_s` with the host at `host_s`. None: it never waits.
+        """
+        if not len(self):
+            return None
+        late_s = host_s + self.issued_s - slowdown * self.work_s
+        last = int(late_s.argmax())
+        if late_s[last] <= start_s:
+            return None
+        return host_s + float(self.issued_s[last]), float(self.work_s[last])
+
     def end_s(self, start_s: float, host_s: float, work_s: float, slowdown: float) -> float:
         """Return when `work_s` seconds of kernels end, which start at `start_s` with the host at `host_s`."""
-        if not len(self):
-            return start_s + slowdown * work_s
-        late_s = float((host_s + self.issued_s - slowdown * self.work_s).max())
-        return max(start_s, late_s) + slowdown * work_s
+        from_s, done_s = self.last_wait(start_s, host_s, slowdown) or (start_s, 0.0)
+        return from_s + slowdown * (work_s - done_s)
 
 
 class IssueBuilder:

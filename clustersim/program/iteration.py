@@ -150,15 +150,19 @@ def _issue_times(
 ) -> IterationIssue:
     """Return the issue times of passes, in the order in which they run, each with the seconds of its kernels.
 
-    `lasts` [num_buckets] are the numbers of the last backward pass before each bucket is exchanged.
+    `lasts` [num_buckets] are the numbers of the last backward pass before each bucket is exchanged. The work before the
+    call of an exchange is that of `Iteration.cuts_s`, to the last bit.
     """
     builder, num_before = IssueBuilder(), []
     for seconds, each in forward:
         builder.add(seconds, each)
     num_before.append(len(builder))
-    bucket = 0
+    bucket, backward_s = 0, 0.0
+    forward_s = builder.work_s = sum(seconds for seconds, _ in forward)
     for number, (seconds, each) in enumerate(backward):
         builder.add(seconds, each)
+        backward_s += seconds
+        builder.work_s = forward_s + backward_s
         while bucket < len(lasts) and lasts[bucket] == number:
             builder.call(issue.exchange_s)
             num_before.append(len(builder))
