@@ -83,15 +83,6 @@ class Iteration:
         found = self.issue.that_bind(FASTEST)
         return found if len(found.passes) or len(found.update) else None
 
-    @property
-    def alone_s(self) -> float:
-        """The seconds of an iteration on a GPU that exchanges nothing, with the waits for its host."""
-        if self.issue is None:
-            return self.compute_s
-        zero, one = np.zeros(1), np.ones(1)
-        computed_s = float(self.issue.cut_ends_s(self.cuts_s, zero, one, zero)[-1, 0])
-        return self.issue.update.end_s(computed_s, self.issue.passes.host_s, self.update_s, 1.0)
-
 
 def plan_iteration(
     names: Sequence[str],

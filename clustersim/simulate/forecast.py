@@ -11,11 +11,11 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
+from clustersim.garbage_collection import rare_collections
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
-from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.replicate import simulate_replicate

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from clustersim.garbage_collection import rare_collections
 from clustersim.scenario import load_scenario
 from clustersim.simulate import forecast
-from clustersim.simulate.garbage_collection import rare_collections
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Makes Python's garbage collector run less often during a simulation."""
+"""Makes Python's garbage collector run less often during a command or a simulation."""
 
 from __future__ import annotations
 
