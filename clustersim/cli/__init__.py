@@ -26,7 +26,6 @@ from clustersim.cli.planning import plan
 from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
 from clustersim.cli.validation import validate
-from clustersim.garbage_collection import rare_collections
 
 __all__ = ["app", "main"]
 
@@ -81,8 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # unsupported characters become question marks
     try:
-        with rare_collections():
-            status = app(arguments, prog_name="clustersim", standalone_mode=False)
+        status = app(arguments, prog_name="clustersim", standalone_mode=False)
     except Exception as error:
         return report_failure(error, as_json="--json" in arguments)
     except SystemExit as exit:  # from typer: closed pipe, or shell completion
