@@ -5,9 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 
+from clustersim.garbage_collection import collect_rarely
+
 
 def main() -> int:
     """Run the command line of this process and return its exit status; who interrupts it early gets no traceback."""
+    collect_rarely()
     try:
         from clustersim.cli import main as run
 

@@ -145,7 +145,7 @@ def _misfit(chip: str, fit: Fit, every: Sequence[Rate]) -> float:
 
 def _use(fits: Mapping[str, Fit]) -> None:
     """Let forecasts use these constants instead of those in the file."""
-    fit_document()["convolutions"] = convolutions(fits)  # type: ignore[index]
+    fit_document()["convolutions"] = convolutions(fits)
     kernel_constants.convolutions_by_gpu.cache_clear()
     kernel_constants.constants_with_convolutions.cache_clear()
 
@@ -161,7 +161,7 @@ def main() -> int:
                 f"{part:5} {rate.gpu:12} {rate.model:11} {rate.precision:8} {rate.batch:5}{of}: {exp(value) - 1:+.0%}"
             )
         print(f"{part}: median {exp(median(abs(value) for _, value in errors)) - 1:.0%}")
-    write("kernel_fit.yaml", HEADER, fit_document())
+    write("kernel_fit.yaml", HEADER, {section: dict(entries) for section, entries in fit_document().items()})
     return 0
 
 

@@ -156,7 +156,7 @@ def write_fit(
         },
         "gpus": GPUS,
         "element_wise": {name: _generation(name, table) for name, table in element_wise.items()},
-        "convolutions": fit_document()["convolutions"],  # `rate_fit` has them
+        "convolutions": dict(fit_document()["convolutions"]),  # `rate_fit` has them
     }
     write("kernel_fit.yaml", HEADER, document)
     write("kernel_errors.yaml", ERRORS_HEADER, {"rule": RULE, **scores})

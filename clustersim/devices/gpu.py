@@ -9,7 +9,7 @@ import simpy
 
 from clustersim.devices.multiprocessors import Multiprocessors, Pieces
 from clustersim.devices.queueing import Queue
-from clustersim.network import Network
+from clustersim.network import Network, moment
 from clustersim.program.issue import IssueTimes
 from clustersim.stragglers import Pace
 from clustersim.topology import Node
@@ -68,16 +68,49 @@ class GpuDevice:
         """Run `seconds` of kernels at a slowdown, each after it has been issued by the host, which began at `host_s`.
 
         With `each`, every kernel that has an issue time runs apart from those before it. Otherwise they run in one go
-        where the speed of the GPU is constant. Return the pieces of `compute`, those without a host to wait for
-        included, and the seconds in which the GPU waited for its host.
+        where the speed of the GPU is constant; they end at the same time, to the last bit. Of GPUs that end at the same
+        time, because their hosts issue at the same time, the one with the lowest number is the first to go on. Return
+        the pieces of `compute`, those without a host to wait for included, and the seconds in which the GPU waited for
+        its host.
         """
         if not len(issue) or host_s + issue.host_s <= self.env.now:
             return (yield from self.compute(seconds * slowdown)), 0.0
-        if self._pace is None and self.multiprocessors is None and not each:
-            now_s = float(self.env.now)
-            end_s = issue.end_s(now_s, host_s, seconds, slowdown)
-            yield from self.compute(max(0.0, end_s - now_s))
-            return [], max(0.0, end_s - now_s - slowdown * seconds)
+        if self._pace is not None or self.multiprocessors is not None:
+            return (yield from self._compute_rows(seconds, slowdown, issue, host_s, each))
+        acquired = self.stream.acquire()
+        if acquired is not None:
+            yield acquired
+        start_s = float(self.env.now)
+        if each:
+            found = yield from self._wait_for_each(start_s, slowdown, issue, host_s)
+        else:
+            found = issue.last_wait(start_s, host_s, slowdown)
+        if found is None:
+            yield moment(self.env, start_s + slowdown * seconds)
+        else:
+            end_s = found[0] + slowdown * (seconds - found[1])
+            yield moment(self.env, max(start_s, end_s), self.number)
+        self.stream.release()
+        waited_s = 0.0 if found is None else max(0.0, self.env.now - start_s - slowdown * seconds)
+        return [], waited_s
+
+    def _wait_for_each(
+        self, start_s: float, slowdown: float, issue: IssueTimes, host_s: float
+    ) -> Generator[simpy.Event, Any, tuple[float, float] | None]:
+        """Run the kernels one after the other, at constant speed; return the same as `IssueTimes.last_wait`."""
+        from_s, from_work_s, found = start_s, 0.0, None
+        for work_s, issued_s in issue.rows:
+            until_s, reached_s = host_s + issued_s, from_s + slowdown * (work_s - from_work_s)
+            yield moment(self.env, max(float(self.env.now), reached_s))
+            if until_s > reached_s:
+                yield moment(self.env, until_s, self.number)
+                found = from_s, from_work_s = until_s, work_s
+        return found
+
+    def _compute_rows(
+        self, seconds: float, slowdown: float, issue: IssueTimes, host_s: float, each: bool
+    ) -> Generator[simpy.Event, Any, tuple[Pieces, float]]:
+        """Do the same on a GPU whose speed changes."""
         pieces: Pieces = []
         done_s = waited_s = 0.0
         for work_s, issued_s in issue.rows:
@@ -91,7 +124,7 @@ class GpuDevice:
             if until_s > self.env.now:
                 pieces.append((float(self.env.now), done_s * slowdown))
                 waited_s += until_s - self.env.now
-                yield simpy.Timeout(self.env, until_s - self.env.now)
+                yield moment(self.env, until_s, self.number)
                 pieces.append((float(self.env.now), done_s * slowdown))
         found = yield from self.compute(max(0.0, seconds - done_s) * slowdown)
         pieces += [(time_s, done_s * slowdown + part_s) for time_s, part_s in found]

@@ -18,7 +18,7 @@ from clustersim.execution.rank_iteration import RankIteration
 from clustersim.execution.trace import RepeatedEntries, TraceRecorder
 from clustersim.execution.worker import Process, copy_next_samples, wait_for_samples
 from clustersim.hardware.sheet import Transport
-from clustersim.network import Network
+from clustersim.network import Network, moment
 from clustersim.parallelism import Grid
 from clustersim.parallelism.plan import ACTIVATIONS, GRADIENTS, SAMPLES
 from clustersim.program import Bucket
@@ -259,7 +259,7 @@ class LayoutExecutor:
         state.host_until_s += host_s
         start_s = float(self._env.now)
         if state.host_until_s > start_s:
-            yield self._env.timeout(state.host_until_s - start_s)
+            yield moment(self._env, state.host_until_s, state.job.devices[state.place].number)
             state.job.times.host_s[state.place, state.iteration] += state.host_until_s - start_s
             self._note(state.rank, "host", start_s, "", _UNISSUED, 0)
 

@@ -58,6 +58,8 @@ def compute(job: Job, rank: int, iteration: int, on_ready: Callable[[int, Bucket
         end = before if issue is None else int(issue.num_before[cut])
         if part_s > 0 or end > before or cut <= len(plan.buckets):
             part = NO_ISSUE if issue is None else issue.passes.between(before, end, done_s)
+            if plan.issue is not None:  # as in its issue times, to the last bit
+                part_s = float(plan.cuts_s[cut]) - done_s
             _, waited_s = yield from gpu.compute_issued(part_s, slowdown, part, host_s, job.network.exact)
             times.host_s[rank, iteration] += waited_s
             before, done_s, part_s = end, float(plan.cuts_s[cut]), 0.0

@@ -40,6 +40,10 @@ _KINDS = {
 """Kinds of layers in `operator_counts.yaml` that an operation of the same name, or a similar one, has."""
 
 
+_ANY = ("", "", True, True)
+"""Any kind of layer, in a program that issues a kernel for each pass."""
+
+
 class LayerIssue(NamedTuple):
     """What the host issues for each pass of a layer."""
 
@@ -56,13 +60,25 @@ def with_issue(
     A pass without kernels is not issued: it is part of another layer's.
     """
     mode, known, found = _mode(program, precision), dict[tuple[str, str, bool, bool], LayerIssue](), []
+    counts = program.operators != "passes"
     for time in layers:
-        seconds = time.forward_s, time.backward_data_s, time.backward_weights_s
-        kind = time.layer.op, _kind(time.layer), time.backward_data_s > 0, time.backward_weights_s > 0
+        forward_s, data_s, weights_s = time.forward_s, time.backward_data_s, time.backward_weights_s
+        kind = (time.layer.op, _kind(time.layer), data_s > 0, weights_s > 0) if counts else _ANY
         if kind not in known:
             known[kind] = LayerIssue(*(each.scaled(factor) for each in _issue_of(*kind, program, mode)))
-        issue = (each if own_s else NOT_ISSUED for each, own_s in zip(known[kind], seconds, strict=True))
-        found.append(LayerTime(time.layer, *seconds, time.provenance, *issue))
+        forward, data, weights = known[kind]
+        found.append(
+            LayerTime(
+                time.layer,
+                forward_s,
+                data_s,
+                weights_s,
+                time.provenance,
+                forward if forward_s else NOT_ISSUED,
+                data if data_s else NOT_ISSUED,
+                weights if weights_s else NOT_ISSUED,
+            )
+        )
     return tuple(found)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,8 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.tensor_products import ProductConstants
 
 FIT_FILE = Path(__file__).with_name("kernel_fit.yaml")
+_SECTION = re.compile(r"^([a-z_]+):$")
+_ENTRY = re.compile(r"^  ([a-z0-9-]+):")
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,43 @@ class KernelConstants:
     products: ProductConstants | None = None
 
 
-@lru_cache(maxsize=1)
-def fit_document() -> Mapping[str, Any]:
-    """Return the content of `kernel_fit.yaml`: constants and their origin."""
-    from ruamel.yaml import YAML
+class _Entries(Mapping[str, Any]):
+    """The entries of one section of `kernel_fit.yaml`, by name. Each is parsed when it is read: most runs need few."""
 
-    document: Mapping[str, Any] = YAML(typ="safe", pure=True).load(FIT_FILE.read_text(encoding="utf-8"))
-    return document
+    def __init__(self) -> None:
+        self.lines: dict[str, list[str]] = {}
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            from ruamel.yaml import YAML
+
+            self._known |= YAML(typ="safe", pure=True).load("".join(self.lines[name]))
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+@lru_cache(maxsize=1)
+def fit_document() -> dict[str, Mapping[str, Any]]:
+    """Return the content of `kernel_fit.yaml` by section: constants and their origin.
+
+    A section begins at the start of a line, and an entry after two spaces, as the tools write them.
+    """
+    sections: dict[str, Mapping[str, Any]] = {}
+    entries, lines = _Entries(), list[str]()
+    for line in FIT_FILE.read_text(encoding="utf-8").splitlines(keepends=True):
+        if begins := _SECTION.match(line):
+            sections[begins[1]] = entries = _Entries()
+        elif entry := _ENTRY.match(line):
+            lines = entries.lines[entry[1]] = [line]
+        else:
+            lines.append(line)
+    return sections
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ Everything that starts or ends at one simulated time is one re-share, restricted
 """
 
 from clustersim.network.collective import Collective, PlayTimes
-from clustersim.network.environment import Environment
+from clustersim.network.environment import Environment, moment
 from clustersim.network.network import Network
 from clustersim.network.progress import Counts, FlowRate, Stuck
 from clustersim.network.python_engine.fair_share import SHARING, max_min_rates
@@ -24,5 +24,6 @@ __all__ = [
     "Stuck",
     "TransferTimes",
     "max_min_rates",
+    "moment",
     "proportional_rates",
 ]

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from heapq import heappop
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 import simpy
 from simpy.core import EmptySchedule, SimTime, StopSimulation
-from simpy.events import EventPriority
+from simpy.events import NORMAL, EventPriority
 
 from clustersim.errors import SimulationError
 
 _MOST_LISTED = 8  # ranks and messages in an error message
 _NONE_ANY_MORE: Any = None  # callbacks of an event that has fired, as in SimPy
 _FIRST_OF_ALL = EventPriority(-1)
+_IN_ORDER = 2  # the first priority after SimPy's own, 0 and 1
+AFTER_ALL_OTHERS = EventPriority(2**62)
+"""The priority of networks: SimPy runs lower ones first within an instant."""
+
+
+def moment(env: simpy.Environment, time_s: float, order: int | None = None) -> simpy.Event:
+    """Return an event that fires at exactly `time_s`, which is not past.
+
+    A SimPy timeout fires at the sum of now and a delay, which is rounded. Events of one time that have an `order` (at
+    least 0) fire in that order, after those that have none and before networks, whenever they were made.
+
+    >>> env, fired = simpy.Environment(), []
+    >>> for order in (3, 1):
+    ...     moment(env, 0.1, order).callbacks.append(lambda _, order=order: fired.append(order))
+    >>> env.run()
+    >>> env.now, fired
+    (0.1, [1, 3])
+    """
+    event = simpy.Event(env)
+    event._ok, event._value = True, None  # as in a SimPy timeout
+    priority = NORMAL if order is None else EventPriority(_IN_ORDER + order)
+    heappush(env._queue, (time_s, priority, next(env._eid), event))
+    return event
 
 
 def fire(event: simpy.Event, value: Any = None) -> None:

@@ -7,17 +7,14 @@ from functools import partial
 from typing import Any
 
 import simpy
-from simpy.events import EventPriority
 
 from clustersim.errors import InputError
 from clustersim.network.collective import Collective
 from clustersim.network.engine import Engine
-from clustersim.network.environment import fire
+from clustersim.network.environment import AFTER_ALL_OTHERS, fire
 from clustersim.network.flow import INFINITE
 from clustersim.network.progress import latest
 from clustersim.network.uncontended.shortcut import UncontendedShortcut
-
-_AFTER_ALL_OTHERS = EventPriority(2)  # SimPy runs lower numbers first within an instant; its own are 0 and 1
 
 
 class Player:
@@ -92,7 +89,7 @@ class Player:
         self._due_s = time_s
         if time_s < self._alarms_s[-1]:
             env = self._env
-            env.schedule(self._alarm, _AFTER_ALL_OTHERS, max(0.0, time_s - env.now))
+            env.schedule(self._alarm, AFTER_ALL_OTHERS, max(0.0, time_s - env.now))
             self._alarms_s.append(time_s)
 
     def _play(self, now_s: float) -> None:

@@ -29,7 +29,7 @@ from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.parallelism.split import WHOLE_FEATURES
 from clustersim.parallelism.tensor_overlap import overlapped_ops
-from clustersim.program.issue import NOT_ISSUED, PassIssue, issue_of_call, issue_of_pass
+from clustersim.program.issue import NO_ISSUE, IssueTimes, PassIssue, issue_of_pass
 from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
@@ -203,7 +203,8 @@ class _ProgramBuilder:
             self.ops += overlapped_ops(piece, time, phase, micro, place, self.rules.micro_batch)
             return
         self._calls(piece.before_forward, "before", phase, micro, place)
-        self._compute(time.layer.name, time.forward_s, phase, micro, time.forward_issue)
+        issue = issue_of_pass(time.forward_s, time.forward_issue)
+        self._compute(time.layer.name, time.forward_s, phase, micro, issue)
         self._calls(piece.after_forward, "after", phase, micro, place)
 
     def _layer_backward(self, part: Part, layer: int, micro: int, defers_weights: bool) -> None:
@@ -213,8 +214,8 @@ class _ProgramBuilder:
             return
         self._calls(piece.before_backward, "before", BACKWARD, micro, place)
         seconds = time.backward_data_s if defers_weights else time.backward_s
-        issue = time.backward_data_issue if defers_weights else time.backward_issue
-        self._compute(time.layer.name, seconds, BACKWARD, micro, issue)
+        issues = (time.backward_data_issue, time.backward_weights_issue)[: 1 if defers_weights else 2]
+        self._compute(time.layer.name, seconds, BACKWARD, micro, issue_of_pass(seconds, *issues))
         self._calls(piece.after_backward, "after", BACKWARD, micro, place)
 
     def _ring(self, part: Part, layers: Sequence[int], phase: str, micro: int) -> None:
@@ -239,7 +240,8 @@ class _ProgramBuilder:
         for unit in reversed(part.unit_layers()):
             for layer in reversed(unit):
                 time = part.times[layer]
-                self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro, time.backward_weights_issue)
+                issue = issue_of_pass(time.backward_weights_s, time.backward_weights_issue)
+                self._compute(time.layer.name, time.backward_weights_s, WEIGHTS, micro, issue)
                 self._accumulate(part, layer, WEIGHTS, micro)
                 self.exchange.gradient_complete(self.ops, part, layer, is_last)
             self._reduce_scatter_unit(part, unit, WEIGHTS, micro, is_last)
@@ -249,7 +251,8 @@ class _ProgramBuilder:
         """Add the gradients of a layer to those of other micro-batches, if separate kernels do so."""
         rules, own = self.rules, part.pieces[layer].layer
         moved_s = own.num_parameters * rules.kernels.of_micro_batch(rules.num_passes)
-        waited_s = num_tensors(own) * rules.waits.of_micro_batch(rules.num_passes)
+        each_s = rules.waits.of_micro_batch(rules.num_passes)
+        waited_s = num_tensors(own) * each_s if each_s else 0.0
         if rules.sums_norms and own.op in WHOLE_FEATURES:
             self._all_reduce_norm(own, part.first + layer, micro)
         self._compute("sums of gradients", moved_s + waited_s, phase, micro)
@@ -290,7 +293,8 @@ class _ProgramBuilder:
                     self.ops += gathers[ahead]
             self.ops += [Wait(call.key) for call in gathers[number]]
             copied_s = part.num_parameters(unit) * self.rules.buffer_copies.gathered_s
-            self._compute("gathered weights", copied_s, phase, micro, PassIssue(self.rules.host.unit_s, 1))
+            issue = issue_of_pass(copied_s, PassIssue(self.rules.host.unit_s, 1))
+            self._compute("gathered weights", copied_s, phase, micro, issue)
             yield unit
 
     def _weight_gathers(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
@@ -299,10 +303,9 @@ class _ProgramBuilder:
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
 
-    def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: PassIssue = NOT_ISSUED) -> None:
+    def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: IssueTimes = NO_ISSUE) -> None:
         if seconds or issue.host_s:
-            times = issue_of_pass(seconds, issue) if seconds else issue_of_call(issue.host_s)
-            self.ops.append(Compute(name, seconds, phase, micro, issue=times))
+            self.ops.append(Compute(name, seconds, phase, micro, issue=issue))
 
     def _calls(self, calls: Sequence[GroupCall], when: str, phase: str, micro: int, layer: int) -> None:
         """Enter collectives of a tensor parallel group, and wait for each of them."""

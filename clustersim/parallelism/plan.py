@@ -144,7 +144,7 @@ def with_fixed(plan: StagePlan, fixed_s: float) -> StagePlan:
     """Return the plan of a stage whose iteration begins with `fixed_s` seconds in which its host issues nothing."""
     if not fixed_s:
         return plan
-    begins = Compute(FIXED, fixed_s, FORWARD, 0, issue=replace(NO_ISSUE, host_s=fixed_s))
+    begins = Compute(FIXED, fixed_s, FORWARD, 0, issue=issue_times([(fixed_s, PassIssue(fixed_s))]))
     iteration = replace(plan.iteration, forward_s=plan.iteration.forward_s + fixed_s)
     return replace(plan, program=replace(plan.program, parts=(begins, *plan.program.parts)), iteration=iteration)
 

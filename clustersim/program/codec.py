@@ -74,10 +74,7 @@ def _delayed(issue: IterationIssue, codec: Codec) -> IterationIssue:
 
     The host is assumed to issue these kernels in no time.
     """
-    delayed = issue.delayed(0, codec.empty_s if codec.at_servers else 0.0)
-    for fill_s, at in zip(codec.fill_s, issue.num_before[1:-1].tolist(), strict=True):
-        delayed = delayed.delayed(at, fill_s)
-    return delayed
+    return issue.delayed(codec.empty_s if codec.at_servers else 0.0, codec.fill_s)
 
 
 def with_codec_ops(program: Program, buckets: Sequence[Bucket], codec: Codec) -> Program:

@@ -28,7 +28,7 @@ class ComputeSequence:
         self.total_s = sum(self.seconds)
         self.called_s = [op.called_s for op in ops if op.called_s]
         self.issue = joined([(op.seconds, op.issue) for op in ops])
-        self.binding = self.issue.only(self.issue.that_bind()) if len(self.issue) else self.issue
+        self.binding = self.issue.binding
         self.has_update, self.last_forward = False, -1
         for number, op in enumerate(ops):
             if op.phase == FORWARD:

@@ -42,20 +42,52 @@ NOT_ISSUED = PassIssue()
 """Work that needs no host: its seconds contain the host already, or it is not simulated."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class IssueTimes:
     """When work of a GPU has been issued.
 
     The work beyond `work_s[i]` seconds of kernels, at a slowdown of 1, cannot run before the host has issued for
-    `issued_s[i]` seconds; both are [n], and ascend. `host_s` is the time in which all is issued.
+    `issued_s[i]` seconds; both are [n], and ascend. `host_s` is the time in which all is issued. Treat as immutable.
+
+    `parts` stand for the arrays until these are read: issue times of parts of the work, with the seconds of kernels and
+    of the host before each. Most programs are compiled for their memory only.
     """
 
-    work_s: np.ndarray
-    issued_s: np.ndarray
-    host_s: float
+    __slots__ = ("_arrays", "_binding", "_parts", "host_s")
+
+    def __init__(
+        self,
+        work_s: np.ndarray,
+        issued_s: np.ndarray,
+        host_s: float,
+        parts: Sequence[tuple[float, float, IssueTimes]] = (),
+    ):
+        self._arrays, self.host_s, self._parts = (work_s, issued_s), host_s, parts
+        self._binding: IssueTimes | None = None
+
+    @property
+    def work_s(self) -> np.ndarray:
+        """Seconds of kernels before each issue time [n]."""
+        return self._joined()[0]
+
+    @property
+    def issued_s(self) -> np.ndarray:
+        """Seconds that the host needs up to each issue time [n]."""
+        return self._joined()[1]
+
+    def _joined(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._parts:
+            done_s, before_s, parts = zip(*self._parts, strict=True)
+            work_s, issued_s = zip(*[part._joined() for part in parts], strict=True)
+            sizes = [len(each) for each in work_s]
+            self._arrays = (
+                np.repeat(done_s, sizes) + np.concatenate(work_s),
+                np.repeat(before_s, sizes) + np.concatenate(issued_s),
+            )
+            self._parts = ()
+        return self._arrays
 
     def __len__(self) -> int:
-        return len(self.work_s)
+        return len(self._joined()[0])
 
     def __eq__(self, other: object) -> bool:
         """Say whether the issue times are the same."""
@@ -84,6 +116,13 @@ class IssueTimes:
         before_s = np.maximum.accumulate(np.concatenate([[-np.inf], late_s[:-1]]))
         return np.flatnonzero(late_s > before_s)
 
+    @property
+    def binding(self) -> IssueTimes:
+        """The issue times that can keep a GPU waiting that is less than twice as fast as the mean one."""
+        if self._binding is None:
+            self._binding = self.only(self.that_bind()) if len(self) else self
+        return self._binding
+
     def only(self, numbers: np.ndarray) -> IssueTimes:
         """Return some of the issue times."""
         return IssueTimes(self.work_s[numbers], self.issued_s[numbers], self.host_s)
@@ -104,12 +143,23 @@ class IssueTimes:
         late_s: np.ndarray = host_s + self.issued_s[:, None] - slowdown * self.work_s[:, None]
         return np.maximum.accumulate(late_s, axis=0)
 
+    def last_wait(self, start_s: float, host_s: float, slowdown: float) -> tuple[float, float] | None:
+        """Return when the GPU goes on after its last wait for the host, and the seconds of kernels done by then.
+
+        It starts at `start_s` with the host at `host_s`. None: it never waits.
+        """
+        if not len(self):
+            return None
+        late_s = host_s + self.issued_s - slowdown * self.work_s
+        last = int(late_s.argmax())
+        if late_s[last] <= start_s:
+            return None
+        return host_s + float(self.issued_s[last]), float(self.work_s[last])
+
     def end_s(self, start_s: float, host_s: float, work_s: float, slowdown: float) -> float:
         """Return when `work_s` seconds of kernels end, which start at `start_s` with the host at `host_s`."""
-        if not len(self):
-            return start_s + slowdown * work_s
-        late_s = float((host_s + self.issued_s - slowdown * self.work_s).max())
-        return max(start_s, late_s) + slowdown * work_s
+        from_s, done_s = self.last_wait(start_s, host_s, slowdown) or (start_s, 0.0)
+        return from_s + slowdown * (work_s - done_s)
 
 
 class IssueBuilder:
@@ -153,25 +203,37 @@ def issue_times(passes: Iterable[tuple[float, PassIssue]]) -> IssueTimes:
 
 
 @lru_cache(maxsize=4096)
-def issue_of_pass(seconds: float, issue: PassIssue) -> IssueTimes:
-    """Return the issue times of one pass; those of the latest passes are kept, since layers repeat."""
-    return issue_times([(seconds, issue)]) if issue.host_s else NO_ISSUE
+def issue_of_pass(seconds: float, *issues: PassIssue) -> IssueTimes:
+    """Return the issue times of one pass, of which several may be issued as one.
+
+    Those of the latest passes are kept, since layers repeat.
+    """
+    issue = sum(issues[1:], issues[0])
+    if seconds and issue.host_s:
+        return issue_times([(seconds, issue)])
+    return issue_of_call(issue.host_s)
 
 
 def joined(parts: Sequence[tuple[float, IssueTimes]]) -> IssueTimes:
     """Return the issue times of parts of work, one after the other, each with the seconds of its kernels."""
-    work_s, issued_s, done_s, host_s = [], [], 0.0, 0.0
+    issued: list[tuple[float, float, IssueTimes]] = []
+    done_s = host_s = 0.0
     for seconds, times in parts:
         if times.host_s:
-            work_s.append(done_s + times.work_s)
-            issued_s.append(host_s + times.issued_s)
+            issued.append((done_s, host_s, times))
             host_s += times.host_s
         done_s += seconds
-    return IssueTimes(np.concatenate(work_s), np.concatenate(issued_s), host_s) if work_s else NO_ISSUE
+    if not issued:
+        return NO_ISSUE
+    if len(issued) == 1 and not issued[0][0]:
+        return issued[0][2]
+    return IssueTimes(NO_ISSUE.work_s, NO_ISSUE.issued_s, host_s, issued)
 
 
 def issue_of_call(host_s: float) -> IssueTimes:
     """Return the issue times of a call that takes the host some seconds, and the GPU none."""
+    if not host_s:
+        return NO_ISSUE
     builder = IssueBuilder()
     builder.call(host_s)
     return builder.build()
@@ -211,13 +273,15 @@ class IterationIssue:
         num_before = np.searchsorted(numbers, self.num_before)
         return IterationIssue(self.passes.only(numbers), num_before, self.update.only(of_update))
 
-    def delayed(self, at: int, seconds: float) -> IterationIssue:
-        """Return the issue times with `seconds` of other kernels before those from number `at` on."""
-        work_s = self.passes.work_s.copy()
-        work_s[at:] += seconds
-        return IterationIssue(
-            IssueTimes(work_s, self.passes.issued_s, self.passes.host_s), self.num_before, self.update
-        )
+    def delayed(self, before_s: float, seconds: Sequence[float]) -> IterationIssue:
+        """Return the issue times with other kernels: `before_s` seconds first, `seconds` after each bucket."""
+        if not before_s and not any(seconds):
+            return self
+        so_far_s = before_s + np.concatenate([[0.0], np.cumsum(seconds)])
+        numbers = np.searchsorted(self.num_before[1:-1], np.arange(len(self.passes)), side="right")
+        work_s = self.passes.work_s + so_far_s[numbers]
+        passes = IssueTimes(work_s, self.passes.issued_s, self.passes.host_s)
+        return IterationIssue(passes, self.num_before, self.update)
 
     def cut_ends_s(
         self, cuts_s: np.ndarray, start_s: np.ndarray, slowdown: np.ndarray, host_s: np.ndarray

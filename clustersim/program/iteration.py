@@ -83,15 +83,6 @@ class Iteration:
         found = self.issue.that_bind(FASTEST)
         return found if len(found.passes) or len(found.update) else None
 
-    @property
-    def alone_s(self) -> float:
-        """The seconds of an iteration on a GPU that exchanges nothing, with the waits for its host."""
-        if self.issue is None:
-            return self.compute_s
-        zero, one = np.zeros(1), np.ones(1)
-        computed_s = float(self.issue.cut_ends_s(self.cuts_s, zero, one, zero)[-1, 0])
-        return self.issue.update.end_s(computed_s, self.issue.passes.host_s, self.update_s, 1.0)
-
 
 def plan_iteration(
     names: Sequence[str],
@@ -153,15 +144,19 @@ def _issue_times(
 ) -> IterationIssue:
     """Return the issue times of passes, in the order in which they run, each with the seconds of its kernels.
 
-    `lasts` [num_buckets] are the numbers of the last backward pass before each bucket is exchanged.
+    `lasts` [num_buckets] are the numbers of the last backward pass before each bucket is exchanged. The work before the
+    call of an exchange is that of `Iteration.cuts_s`, to the last bit.
     """
     builder, num_before = IssueBuilder(), []
     for seconds, each in forward:
         builder.add(seconds, each)
     num_before.append(len(builder))
-    bucket = 0
+    bucket, backward_s = 0, 0.0
+    forward_s = builder.work_s = sum(seconds for seconds, _ in forward)
     for number, (seconds, each) in enumerate(backward):
         builder.add(seconds, each)
+        backward_s += seconds
+        builder.work_s = forward_s + backward_s
         while bucket < len(lasts) and lasts[bucket] == number:
             builder.call(issue.exchange_s)
             num_before.append(len(builder))

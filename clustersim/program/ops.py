@@ -262,7 +262,7 @@ def _as_one(run: Sequence[Compute]) -> Compute:
     if len(run) == 1:
         return first
     name = f"{first.name.split(' to ')[0]} to {run[-1].name.split(' to ')[-1]}"
-    seconds, called_s = sum(op.seconds for op in run), sum(op.called_s for op in run)
+    seconds, called_s = sum([op.seconds for op in run]), sum([op.called_s for op in run])
     issue = joined([(op.seconds, op.issue) for op in run])
     return Compute(name, seconds, first.phase, first.micro_batch, called_s, issue)
 

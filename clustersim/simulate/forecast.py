@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from clustersim.execution.job import OnProgress
+from clustersim.garbage_collection import rare_collections
 from clustersim.results import Run
 from clustersim.results.checked import band_of_run
 from clustersim.scenario import Point
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
 from clustersim.simulate.features import assumed_rates
-from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.replicate import simulate_replicate

@@ -19,7 +19,7 @@ from clustersim.model.layer import NO_HOST
 from clustersim.model.shared_weights import by_row, shared_weights
 from clustersim.parallelism import ModelLayout
 from clustersim.program import Iteration, Wire, plan_iteration, with_codec
-from clustersim.program.issue import NOT_ISSUED
+from clustersim.program.issue import NOT_ISSUED, IssueBuilder, PassIssue, issue_times
 from clustersim.program.iteration import PlanIssue
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compression import codec_of, wire_of
@@ -385,18 +385,27 @@ class Setup:
 
 def alone_s(work: Workload) -> float:
     """Return the seconds of an iteration on one GPU that exchanges nothing, with the waits for its host."""
-    names = [each.layer.name for each in work.layers]
-    forward_s, backward_s = ([getattr(each, name) for each in work.layers] for name in ("forward_s", "backward_s"))
-    issue = _plan_issue(work, by_tensor=False, exchanges=False)
-    return plan_iteration(
-        names, forward_s, backward_s, [0.0] * len(names), work.optimizer_s, None, overlap=False, issue=issue,
-        fixed_s=work.fixed_s,
-    ).alone_s  # fmt: skip
+    if not _has_host(work):
+        return work.fixed_s + work.compute_s
+    builder = IssueBuilder()
+    builder.add(work.fixed_s, PassIssue(work.fixed_s))
+    for each in work.layers:
+        builder.add(each.forward_s, each.forward_issue)
+    for each in reversed(work.layers):
+        builder.add(each.backward_s, each.backward_issue)
+    issue, update = builder.build(), issue_times([(work.optimizer_s, work.host.update)])
+    computed_s = issue.end_s(0.0, 0.0, builder.work_s, 1.0)
+    return update.end_s(computed_s, issue.host_s, work.optimizer_s, 1.0)
+
+
+def _has_host(work: Workload) -> bool:
+    """Say whether a host issues the kernels of the work."""
+    return work.host != NO_HOST or any(each.forward_issue.host_s for each in work.layers)
 
 
 def _plan_issue(work: Workload, by_tensor: bool, exchanges: bool) -> PlanIssue | None:
     """Return what the host issues for the rows of `_gradients`; None where no host is simulated."""
-    if work.host == NO_HOST and not any(each.forward_issue.host_s for each in work.layers):
+    if not _has_host(work):
         return None
     rows = [len(_gradients(each, 1.0, by_tensor)) - 1 for each in work.layers]
     forward, backward = (

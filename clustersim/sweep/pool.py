@@ -80,7 +80,7 @@ class ProcessPool:
 def _begin() -> None:
     """Initialize a worker process."""
     _end_with_parent()
-    from clustersim.simulate.garbage_collection import collect_rarely
+    from clustersim.garbage_collection import collect_rarely
 
     collect_rarely()
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from clustersim import __version__
 from clustersim.errors import InputError
+from clustersim.garbage_collection import rare_collections
 from clustersim.results import Run
 from clustersim.scenario import AnchorPoint, Point
 from clustersim.scenario.anchors import gpus_of
 from clustersim.scenario.parts import MeasuredRun
 from clustersim.simulate import fit_anchors, forecast
-from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.spec import Spec
 from clustersim.sweep.pool import ProcessPool
 from clustersim.validation.case import Case, load_cases

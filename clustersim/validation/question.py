@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from clustersim.errors import InputError, Mistake
+from clustersim.garbage_collection import rare_collections
 from clustersim.reading.explain import explain
 from clustersim.reading.tree import TreeNode
 from clustersim.scenario import Point, load_scenario
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.simulate import Workloads, forecast, time_collective
-from clustersim.simulate.garbage_collection import rare_collections
 from clustersim.spec import Spec
 from clustersim.units import Size
 from clustersim.validation.leave_one_out import sheet_without

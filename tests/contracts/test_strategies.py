@@ -51,6 +51,11 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "layer by layer": {"strategy": {"buckets": "layer"}},
     "host-bound": HOST_BOUND,
     "host-bound and jitter": {**HOST_BOUND, "stragglers": [{"kind": "lognormal", "cv": 0.2}]},
+    "equal hosts of one GPU each": {
+        **HOST_BOUND,
+        "topology": {"num_hosts": 8, "host": {"gpu": "h100", "num_gpus": 1}},
+        "stragglers": [{"kind": "lognormal", "cv": 0.1}],
+    },
 }
 
 

@@ -8,6 +8,7 @@ import simpy
 
 from clustersim.devices import GpuDevice, Queue
 from clustersim.network import Network
+from clustersim.program.issue import IssueBuilder, PassIssue
 from clustersim.stragglers import STRAGGLERS, paces
 from clustersim.topology import load_topology
 
@@ -78,3 +79,32 @@ def test_a_queue_serves_in_the_order_of_arrival():
     env.run()
     assert served == [("a", 1.0), ("b", 2.0), ("c", 3.0)]
     assert queue.acquire() is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gpus_of_equal_hosts_end_at_once_in_order_of_their_numbers(seed):
+    """Whether each kernel runs apart or all in one go, and whichever GPU begins first: to the last bit."""
+    draws = np.random.default_rng(seed)
+    speeds, orders, found = draws.uniform(0.6, 0.9, 4), [draws.permutation(4) for _ in range(2)], []
+    issue = IssueBuilder()
+    for _ in range(5):
+        issue.add(draws.uniform(1e-4, 2e-4), PassIssue(3e-4, 7))
+    issue.call(45e-6)
+    times, host_s = issue.build(), draws.uniform(1.0, 2.0)
+    for each, order in zip((True, False), orders, strict=True):
+        env, ended = simpy.Environment(host_s), []
+        cluster = load_topology(
+            {"kind": "star", "num_hosts": 4, "host": {"gpu": "k20x", "num_gpus": 1}, "link": "1 GB/s", "hop": "0 s"}
+        )
+        network = Network(env, cluster)
+
+        def run(number, slowdown, env=env, network=network, ended=ended, each=each):
+            gpu = GpuDevice(env, network, number)
+            yield from gpu.compute_issued(issue.work_s, slowdown, times, host_s, each)
+            ended.append((number, env.now))
+
+        for number in order.tolist():
+            env.process(run(number, float(speeds[number])))
+        env.run()
+        found.append(ended)
+    assert found[0] == found[1] == [(number, host_s + times.host_s) for number in range(4)]

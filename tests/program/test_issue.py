@@ -162,15 +162,33 @@ def test_buckets_are_ready_when_a_loop_has_them_ready_and_their_exchange_is_issu
     np.testing.assert_allclose(kept, found, rtol=1e-12, atol=1e-9)
 
 
+def alone_s(plan: Iteration) -> float:
+    """Return the seconds of an iteration whose exchanges take no time."""
+    assert plan.issue is not None
+    zero, one = np.zeros(1), np.ones(1)
+    computed_s = float(plan.issue.cut_ends_s(plan.cuts_s, zero, one, zero)[-1, 0])
+    return plan.issue.update.end_s(computed_s, plan.issue.passes.host_s, plan.update_s, 1.0)
+
+
 @settings(max_examples=60)
 @given(plans())
 def test_an_iteration_alone_is_a_loop_over_its_kernels_its_calls_and_its_update(drawn):
-    assert drawn.plan.alone_s == pytest.approx(drawn.loop(0.0, 0.0, 1.0)[1], rel=1e-12)
+    assert alone_s(drawn.plan) == pytest.approx(drawn.loop(0.0, 0.0, 1.0)[1], rel=1e-12)
 
 
-def test_without_issue_times_an_iteration_alone_is_its_kernels():
+@settings(max_examples=60)
+@given(plans())
+def test_the_call_of_an_exchange_follows_exactly_the_work_before_it(drawn):
+    """To the last bit, so that a GPU that waits for it goes on exactly when it has been issued."""
+    issue, cuts_s = drawn.plan.issue, drawn.plan.cuts_s
+    if drawn.call_s:
+        calls = issue.num_before[1:-1] - 1
+        assert issue.passes.work_s[calls].tolist() == cuts_s[1:-1].tolist()
+
+
+def test_without_issue_times_nothing_binds():
     plan = plan_iteration(["a"], [2.0], [3.0], [8.0], 1.0, (0.0,), overlap=True)
-    assert plan.alone_s == plan.compute_s == 6.0
+    assert plan.issue is None
     assert plan.binding is None
 
 
@@ -178,13 +196,17 @@ def test_a_host_that_issues_at_once_leaves_nothing_that_binds():
     issue = PlanIssue([NOT_ISSUED], [NOT_ISSUED], 0.0, NOT_ISSUED)
     plan = plan_iteration(["a"], [2.0], [3.0], [8.0], 1.0, (0.0,), overlap=True, issue=issue)
     assert plan.binding is None
-    assert plan.alone_s == plan.compute_s
+    assert alone_s(plan) == plan.compute_s
 
 
 def test_kernels_of_other_work_in_between_keep_the_issue_times_before_them():
+    each = PassIssue(1.0, 1)
     plan = plan_iteration(
-        ["a"], [2.0], [3.0], [8.0], 1.0, (0.0,), overlap=True,
-        issue=PlanIssue([PassIssue(1.0, 1)], [PassIssue(1.0, 1)], 4.0, NOT_ISSUED),
+        ["a", "b"], [2.0, 2.0], [3.0, 3.0], [8.0, 8.0], 1.0, (0.0,), overlap=True,
+        issue=PlanIssue([each, each], [each, each], 4.0, NOT_ISSUED),
     )  # fmt: skip
     assert plan.issue is not None
-    assert plan.issue.delayed(1, 10.0).passes.rows == [(0.0, 1.0), (12.0, 2.0), (15.0, 6.0)]
+    assert plan.issue.passes.work_s.tolist() == [0.0, 2.0, 4.0, 7.0, 7.0, 10.0]
+    assert plan.issue.delayed(0.0, [10.0, 100.0]).passes.work_s.tolist() == [0.0, 2.0, 4.0, 7.0, 17.0, 20.0]
+    assert plan.issue.delayed(1.0, [10.0, 100.0]).passes.work_s.tolist() == [1.0, 3.0, 5.0, 8.0, 18.0, 21.0]
+    assert plan.issue.delayed(0.0, [0.0, 0.0]) is plan.issue

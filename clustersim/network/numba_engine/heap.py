@@ -15,6 +15,7 @@ HEAP = np.dtype([("size", np.int64), ("num_put", np.int64), ("entries", np.int64
 ABSENT = cast(int, np.int64(-1))
 INFINITE = np.inf
 _FIRST = cast(int, np.int64(0))
+_LATE = cast(int, np.int64(2**62))
 
 entry = row("entries", ENTRY)
 places_of = table("places", np.dtype(np.int64))
@@ -42,6 +43,14 @@ def put(heap: Any, item: int, key: float) -> None:
         heap.size += 1
     heap.num_put += 1
     _settle(heap, place, key, heap.num_put, item)
+
+
+@part
+def put_in_order(heap: Any, item: int, key: float, order: int) -> None:
+    """Add an item that is not in the heap, behind all others of the same key, among such items by their order."""
+    place = heap.size
+    heap.size += 1
+    _settle(heap, place, key, _LATE + order, item)
 
 
 @part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class KernelJob:
         self._wires = KernelNetwork(record["wires"], engine, job.network.topology, self._num_tasks)
         self._set_scalars()
         self._state.set(**self._workers(), **self._sizes(), **self._gradients(), tasks=self._tasks())
-        self._state.set(log=np.zeros(self._num_gradients(), LOG), seconds=np.zeros(0))
+        self._state.set(log=np.zeros(self._num_gradients(), LOG), seconds=np.zeros(0), issued_s=np.zeros(0))
         self._wires.begin(np.arange(job.num_ranks))
 
     def run(self, on_progress: OnProgress) -> float:
@@ -122,7 +123,7 @@ class KernelJob:
         num_ranks, num_servers = job.num_ranks, self._num_servers
         rows, queues = np.zeros(num_ranks, WORKER_ROW), np.zeros(num_servers + 2 * num_ranks, QUEUE)
         rows["iteration"] = rows["gradient_iteration"] = queues["first"] = _NONE
-        rows["is_counted"] = 1
+        rows["is_counted"], rows["gpu"] = 1, job.gpus
         buffers, gpus = [node(each) for each in job.buffer_nodes()], [node(device.node) for device in job.devices]
         ends = list(zip(gpus, buffers, strict=True))
         rows["copy_out"] = [between(gpu, buffer) for gpu, buffer in ends]
@@ -175,8 +176,9 @@ class KernelJob:
             more = max(_FIRST_ITERATIONS, planned // 4)
             job.times.extend_to(planned + more - 1)
             record["num_planned"], record["capacity"] = planned + more, job.times.begin_s.shape[1]
-            seconds = [self._seconds(iteration) for iteration in range(planned, planned + more)]
-            self._state.set(seconds=np.concatenate([self._state["seconds"], *seconds]))
+            pieces = [self._work(iteration) for iteration in range(planned, planned + more)]
+            for name, parts in zip(("seconds", "issued_s"), zip(*pieces, strict=True), strict=True):
+                self._state.set(**{name: np.concatenate([self._state[name], *parts])})
             self._state.set(**{name: getattr(job.times, name) for name in FLAT + DEEP})
         if record["num_logged"][0] + self._gradients_per_update > record["log_capacity"][0]:
             log = self._state["log"]
@@ -184,23 +186,30 @@ class KernelJob:
             self._state.set(log=rows)
             record["log_capacity"] = len(rows)
 
-    def _seconds(self, iteration: int) -> np.ndarray:
-        """Return the durations of all pieces of work in an iteration, rank by rank [num_ranks x num_pieces]."""
+    def _work(self, iteration: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the durations of all pieces of work in an iteration, rank by rank [num_ranks x num_pieces].
+
+        They count from the last wait for the host, where there is one. The second array is when that ends, in seconds
+        after the iteration began, or else negative.
+        """
         pieces: list[np.ndarray] = []
+        waits: list[np.ndarray] = []
         previous: Iteration | None = None
         for rank in range(self._job.num_ranks):
             plan, slowdown = self._job.plans(rank, iteration), self._job.slowdown(rank, iteration)
             if plan is not previous:
                 previous, work_s = plan, _pieces(plan)
+                never = np.full(len(work_s), -1.0)
             issue = issue_of(self._job, plan, slowdown)
             if issue is None:
                 pieces.append(work_s * slowdown)
+                waits.append(never)
                 continue
-            issued_s = _issued_pieces(plan, slowdown, issue)
-            waited_s = np.maximum(issued_s, 0.0).sum() - slowdown * (plan.forward_s + plan.backward_s)
-            self._job.times.host_s[rank, iteration] = max(0.0, waited_s)
-            pieces.append(issued_s)
-        return np.concatenate(pieces)
+            seconds, issued_s, waited_s = _issued_pieces(plan, slowdown, issue)
+            self._job.times.host_s[rank, iteration] = waited_s
+            pieces.append(seconds)
+            waits.append(issued_s)
+        return np.concatenate(pieces), np.concatenate(waits)
 
     def _note_window(self) -> None:
         record, window = self._state.record, self._window
@@ -211,13 +220,30 @@ class KernelJob:
 
 def _pieces(plan: Iteration) -> np.ndarray:
     """Return the seconds of forward, of backward up to each bucket, and of the rest, negative if there is none."""
-    *parts_s, rest_s = plan.parts_s
-    return np.array([*parts_s, rest_s if rest_s > 0 else -1.0])
+    if plan.issue is not None:
+        cuts_s = plan.cuts_s.tolist()
+        pieces_s = [until_s - since_s for since_s, until_s in pairwise([0.0, *cuts_s])]
+    else:
+        pieces_s = [*plan.parts_s]
+    return np.array([*pieces_s[:-1], pieces_s[-1] if plan.parts_s[-1] > 0 else -1.0])
 
 
-def _issued_pieces(plan: Iteration, slowdown: float, issue: IterationIssue) -> np.ndarray:
-    """Return the same with the waits for the host, at a slowdown."""
-    start_s = np.zeros(1)
-    ends_s = issue.cut_ends_s(plan.cuts_s, start_s, np.array([slowdown]), start_s)[:, 0]
-    *parts_s, rest_s = np.diff(ends_s, prepend=0.0).tolist()
-    return np.array([*parts_s, rest_s if plan.parts_s[-1] > 0 or rest_s > 0 else -1.0])
+def _issued_pieces(plan: Iteration, slowdown: float, issue: IterationIssue) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the same at a slowdown, after the last wait for the host; when that ends; and the seconds of all waits.
+
+    A wait ends some seconds after the iteration began; negative where the GPU does not wait.
+    """
+    pieces_s, issued_s = _pieces(plan) * slowdown, np.full(len(plan.cuts_s), -1.0)
+    now_s = done_s = waited_s = 0.0
+    before = 0
+    for cut, (end, cut_s) in enumerate(zip(issue.num_before.tolist(), plan.cuts_s.tolist(), strict=True)):
+        part, start_s = issue.passes.between(before, end, done_s), now_s
+        found = part.last_wait(start_s, 0.0, slowdown)
+        now_s += (cut_s - done_s) * slowdown
+        if found is not None:
+            issued_s[cut], left_s = found[0], max(0.0, slowdown * (cut_s - done_s - found[1]))
+            pieces_s[cut], now_s, waited_s = left_s, found[0] + left_s, waited_s + found[0] + left_s - now_s
+        elif end > before and pieces_s[cut] < 0:
+            pieces_s[cut] = 0.0
+        before, done_s = end, cut_s
+    return pieces_s, issued_s, max(0.0, waited_s)

@@ -34,6 +34,7 @@ WORKER_ROW = np.dtype(
         ("version", _INT),  # the version of the model that it has read
         ("gradient", _INT),
         ("gradient_iteration", _INT),
+        ("gpu", _INT),  # the number of its GPU
         ("is_counted", _INT),  # whether the window still waits for it to end an iteration
         ("copy_out", _INT),  # paths from GPU to host memory, and back
         ("copy_in", _INT),
@@ -70,6 +71,7 @@ TABLES: dict[str, np.dtype[Any]] = {
     "pulls": np.dtype(_INT),  # and back, also worker by worker
     "adding": np.dtype(_INT),  # paths of additions at each server
     "seconds": np.dtype(_REAL),  # durations of work: iteration by iteration, worker by worker
+    "issued_s": np.dtype(_REAL),  # of the same: when the host lets it go on after the last wait; negative without one
     "log": LOG,
     **{name: np.dtype(_REAL) for name in FLAT + DEEP},
 }
@@ -120,6 +122,7 @@ pushes = table("pushes", TABLES["pushes"])
 pulls = table("pulls", TABLES["pulls"])
 adding = table("adding", TABLES["adding"])
 seconds = table("seconds", TABLES["seconds"])
+issued_s = table("issued_s", TABLES["issued_s"])
 begin_s = table("begin_s", TABLES["begin_s"])
 forward_s = table("forward_s", TABLES["forward_s"])
 computed_s = table("computed_s", TABLES["computed_s"])

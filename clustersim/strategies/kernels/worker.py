@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clustersim.network.numba_engine.inner.clock import wait
+from clustersim.network.numba_engine.inner.clock import wait, wait_until
 from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.tables import FIRST, NONE
 from clustersim.strategies.kernels import tables
@@ -40,7 +40,7 @@ def advance(state: Any, rank: int) -> int:
     else:
         return _wait_for_buckets(state, rank)
     tables.task(state, rank).stage = stage + 1
-    wait(state.wires, rank, _seconds(state, rank, stage))
+    _work(state, rank, stage)
     return NONE
 
 
@@ -64,10 +64,27 @@ def delivery_of(state: Any, rank: int, bucket: int) -> int:
 
 
 @part
+def _work(state: Any, rank: int, piece: int) -> None:
+    """Do a piece of work: from now on, or from when its host, which began with the iteration, has issued its end."""
+    issued_s, seconds = tables.issued_s(state)[_piece(state, rank, piece)], _seconds(state, rank, piece)
+    if issued_s < 0:
+        wait(state.wires, rank, seconds)
+    else:
+        from_s = tables.begin_s(state)[iteration_row(state, rank)] + issued_s
+        wait_until(state.wires, rank, from_s + seconds, tables.worker(state, rank).gpu)
+
+
+@part
 def _seconds(state: Any, rank: int, piece: int) -> float:
-    """Return the duration of a piece of work of a worker's iteration."""
+    """Return the duration of a piece of work of a worker's iteration, after its last wait for the host."""
+    return tables.seconds(state)[_piece(state, rank, piece)]
+
+
+@part
+def _piece(state: Any, rank: int, piece: int) -> int:
+    """Return the row of a piece of work of a worker's iteration."""
     row = tables.worker(state, rank).iteration * state.num_ranks + rank
-    return tables.seconds(state)[row * (state.num_buckets + 2) + piece]
+    return row * (state.num_buckets + 2) + piece
 
 
 @part

@@ -6,7 +6,7 @@ from typing import Any
 
 from clustersim.network.numba_engine import tables
 from clustersim.network.numba_engine.flows import join_links, leave_links
-from clustersim.network.numba_engine.heap import first_key, put, take
+from clustersim.network.numba_engine.heap import first_key, put, put_in_order, take
 from clustersim.network.numba_engine.inner.tables import places
 from clustersim.network.numba_engine.jit import part
 from clustersim.network.numba_engine.max_min import share
@@ -20,6 +20,15 @@ def wait(network: Any, process: int, seconds: float) -> None:
     time_s = network.now_s + seconds
     if time_s > network.now_s:
         put(network.alarms, process, time_s)
+    else:
+        join(network.due, process)
+
+
+@part
+def wait_until(network: Any, process: int, time_s: float, order: int) -> None:
+    """Let a process be due at exactly a time, as `network.environment.moment` does."""
+    if time_s > network.now_s:
+        put_in_order(network.alarms, process, time_s, order)
     else:
         join(network.due, process)
 

@@ -1,4 +1,4 @@
-"""Makes Python's garbage collector run less often during a simulation."""
+"""Makes Python's garbage collector run less often during a command or a simulation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _THRESHOLD = 500_000
 def collect_rarely() -> None:
     """Raise the threshold of Python's garbage collector for the rest of the process.
 
-    A simulation makes many events, and reference counting frees nearly all of them. At Python's own threshold, the
-    search for cycles of references takes a fifth to a third of the time.
+    A simulation makes many events, and reference counting frees nearly all of them; modules and programs consist of
+    objects that stay. At Python's own threshold, the search for cycles of references takes a fifth to a third of the
+    time.
     """
     before = gc.get_threshold()
     if before[0]:  # 0 means that collection is off

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from clustersim.__main__ import main
+from clustersim.garbage_collection import rare_collections
 from clustersim.scenario import load_scenario
 from clustersim.simulate import forecast
-from clustersim.simulate.garbage_collection import rare_collections
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +56,10 @@ def test_a_forecast_runs_with_the_raised_threshold() -> None:
     assert seen
     assert min(seen) > 10_000
     assert gc.get_threshold()[0] == 700
+
+
+def test_a_command_raises_it_for_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.set_threshold(700, 10, 10)
+    monkeypatch.setattr("sys.argv", ["clustersim", "--version"])
+    assert main() == 0
+    assert gc.get_threshold()[0] > 10_000
