@@ -144,9 +144,10 @@ class Workload:
     """One iteration's work on one GPU: layer times at this batch, gradients to exchange, memory.
 
     `layout` is the memory layout of images that its estimates assume, `nchw` or `nhwc`. Where kernels are not `queued`
-    but `blocking`, layers include the process's wait for each of their kernels (`blocking_launches`). `casts` are those
-    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels. `kernels` is
-    the source of the times of single kernels in estimates, the law or measured tables.
+    but `blocking`, layers include the time in which the process issues each of their kernels and waits for it
+    (`blocking_launches`), for which a host takes `issue_factor` times as long as on the program's sheet. `casts` are
+    those to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels.
+    `kernels` is the source of the times of single kernels in estimates, the law or measured tables.
     """
 
     model: Model
@@ -163,6 +164,7 @@ class Workload:
     casts: Casts = TORCHAO
     casts_back: bool = True
     host: HostIssue = NO_HOST
+    issue_factor: float = 1.0
     kernels: Literal["law", "measured"] = "law"
 
     @property
