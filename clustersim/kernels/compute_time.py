@@ -24,7 +24,7 @@ from clustersim.kernels.measured_tables import Kernels, chosen_kernels
 from clustersim.kernels.memory import memory_per_gpu
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.profile import read_profile
-from clustersim.kernels.programs.blocking_launches import Launch, with_launch_waits
+from clustersim.kernels.programs.blocking_launches import Launch, update_wait_s, with_launch_waits
 from clustersim.kernels.programs.channels_last import Layout
 from clustersim.kernels.programs.embedding_and_head import (
     EmbeddingKind,
@@ -280,19 +280,23 @@ def build_workload(
     if compute.head != "as-others":
         layers = with_head_precision(compute.head, layers, model, gpu, batch, compute.library)
     if is_blocking:
-        layers = with_launch_waits(layers, compute.library)
+        layers = with_launch_waits(layers, compute.library, compute.host, precision, issue_factor)
     host = NO_HOST
     if compute.launch == "queued" and not (compute.profile or given):
         program = load_host(compute.host)
         layers = with_issue(layers, program, precision, host_factor * host_share)
         host = host_of(layers, program, host_factor * host_share)
     update_s = _measured_optimizer_s(model, optimizer, compute)
+    if update_s is None:
+        update_s = _optimizer_s(model, gpu, precision, optimizer)
+        if is_blocking:
+            update_s += update_wait_s(host_of(layers, load_host(compute.host), issue_factor))
     return Workload(
         model=model,
         batch=batch,
         precision=precision,
         layers=layers,
-        optimizer_s=_optimizer_s(model, gpu, precision, optimizer) if update_s is None else update_s,
+        optimizer_s=update_s,
         gradient_bytes_per_parameter=gradient_bytes * model.weight_share,
         memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
         assumptions=(*assumptions, *_compressed(model)),
@@ -302,6 +306,8 @@ def build_workload(
         casts=casts,
         casts_back=casts_back,
         host=host,
+        issue_factor=issue_factor,
+        host_sheet=compute.host,
         kernels=kernels,
     )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clustersim.kernels.fused_attention import is_fused
-from clustersim.kernels.programs.blocking_launches import num_tensors
 from clustersim.model.layer import HostIssue, Layer, LayerTime
 from clustersim.model.precision import PRECISIONS
+from clustersim.model.tensors import num_tensors
 from clustersim.program.issue import NOT_ISSUED, PassIssue
 from clustersim.software import HostProgram, Operators, operators_of
 

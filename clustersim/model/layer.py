@@ -165,9 +165,10 @@ class Workload:
     """One iteration's work on one GPU: layer times at this batch, gradients to exchange, memory.
 
     `layout` is the memory layout of images that its estimates assume, `nchw` or `nhwc`. Where kernels are not `queued`
-    but `blocking`, layers include the process's wait for each of their kernels (`blocking_launches`). `casts` are those
-    to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels. `kernels` is
-    the source of the times of single kernels in estimates, the law or measured tables.
+    but `blocking`, layers include the time in which the process issues each of their kernels and waits for it
+    (`blocking_launches`), for which a host takes `issue_factor` times as long as on the sheet `host_sheet`. `casts` are
+    those to FP8, and `casts_back` says that gradients of 16 bits are cast for fp32 weights by separate kernels.
+    `kernels` is the source of the times of single kernels in estimates, the law or measured tables.
 
     Each iteration begins with `fixed_s` seconds of compute that belong to no layer. `kernel_factor` is the factor that
     layers and the update have already, for kernels whose times do not follow from those of layers.
@@ -187,6 +188,8 @@ class Workload:
     casts: Casts = TORCHAO
     casts_back: bool = True
     host: HostIssue = NO_HOST
+    issue_factor: float = 1.0
+    host_sheet: str = "compiled"
     kernels: Literal["law", "measured"] = "law"
     fixed_s: float = 0.0
     kernel_factor: float = 1.0

@@ -51,3 +51,20 @@ def _weights(layer: Layer) -> tuple[list[int], int]:
     if layer.op == "fully-connected" and shape:
         return [shape["inputs"] * shape["outputs"]] * shape["count"], shape["outputs"]
     return [], 1
+
+
+def has_bias(layer: Layer) -> bool:
+    """Say whether a GEMM has biases; False without a shape."""
+    if layer.op != "fully-connected" or not layer.num_parameters or not layer.shape:
+        return False
+    return layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * layer.shape.get("count", 1)
+
+
+def num_tensors(layer: Layer) -> int:
+    """Return how many tensors hold the parameters of a layer: weights, and biases.
+
+    One GEMM is one tensor, as in Megatron for queries, keys and values, or for both factors of a gate.
+    """
+    if layer.op == "fully-connected" and layer.num_parameters:
+        return 2 if has_bias(layer) else 1
+    return len(parameter_tensors(layer))

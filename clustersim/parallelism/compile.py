@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clustersim.kernels.programs.blocking_launches import num_tensors
 from clustersim.model import Layer
+from clustersim.model.tensors import num_tensors
 from clustersim.parallelism.exchange import GradientExchange
 from clustersim.parallelism.experts import EXPERT_REPLICAS
 from clustersim.parallelism.grid import Grid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
@@ -27,8 +28,15 @@ def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> t
     if all(piece.layer is layer for piece, layer in zip(pieces, model.layers, strict=True)):
         return whole.layers
     if whole.launch == "blocking":
-        alone = replace(whole, layers=with_launch_waits(whole.layers, library, -1), launch="queued")
-        return with_launch_waits(_divided(alone, pieces, library), library)
+        waits = partial(
+            with_launch_waits,
+            library=library,
+            host=whole.host_sheet,
+            precision=whole.precision,
+            factor=whole.issue_factor,
+        )
+        alone = replace(whole, layers=waits(whole.layers, sign=-1), launch="queued")
+        return waits(_divided(alone, pieces, library))
     return _divided(whole, pieces, library)
 
 

@@ -59,11 +59,12 @@ def _anchored(work: Workload, anchoring: Anchoring | None, library: Library) -> 
     if anchoring is None:
         return work
     factor, layers, is_blocking = anchoring.factor, work.layers, work.launch == "blocking"
-    layers = with_launch_waits(layers, library, -1) if is_blocking else layers
+    of_process = library, work.host_sheet, work.precision, work.issue_factor
+    layers = with_launch_waits(layers, *of_process, -1) if is_blocking else layers
     layers = tuple(layer.scaled(factor, "anchored").issued_in(factor) for layer in layers)
     return replace(
         work,
-        layers=with_launch_waits(layers, library) if is_blocking else layers,
+        layers=with_launch_waits(layers, *of_process) if is_blocking else layers,
         optimizer_s=factor * work.optimizer_s,
         host=work.host.scaled(factor),
         kernel_factor=factor,

@@ -4,10 +4,12 @@ import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
+from clustersim.kernels.host_issue import with_issue
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, kernels_of, with_launch_waits
+from clustersim.kernels.programs.blocking_launches import NOTICE_S, kernels_of, with_launch_waits
 from clustersim.kernels.programs.residual_dropout import FUSED, UNFUSED, drops_in_sums, extra_kernels, sum_traffic
 from clustersim.model import PRECISIONS, load_model
+from clustersim.software import load_host
 
 A100, LLAMA = load_gpu("a100"), load_model("llama-2-7b")
 
@@ -49,12 +51,14 @@ def test_a_model_with_dropouts_of_its_own_and_other_libraries_have_none_in_their
 @pytest.mark.parametrize(("library", "extra"), [(FUSED, (0, 1)), (UNFUSED, (1, 1)), ("megatron", (0, 0))])
 def test_a_process_waits_for_the_kernels_of_a_dropout(library, extra):
     layers = estimate_layers(LLAMA, A100, 1, "amp-bf16", library=library).layers
-    waited = with_launch_waits(layers, library)
-    for alone, now in zip(layers, waited, strict=True):
+    waited = with_launch_waits(layers, library, "megatron", "amp-bf16")
+    issued = with_issue(layers, load_host("megatron"), "amp-bf16")
+    for alone, now, issue in zip(layers, waited, issued, strict=True):
         if alone.layer.op == "add":
-            assert now.forward_s - alone.forward_s == pytest.approx((1 + extra[0]) * LAUNCH_WAIT_S)
-            assert now.backward_s - alone.backward_s == pytest.approx((1 + extra[1]) * LAUNCH_WAIT_S)
-    again = with_launch_waits(waited, library, -1)
+            forward_s, backward_s = issue.forward_issue.host_s, issue.backward_issue.host_s
+            assert now.forward_s - alone.forward_s == pytest.approx(forward_s + (1 + extra[0]) * NOTICE_S)
+            assert now.backward_s - alone.backward_s == pytest.approx(backward_s + (1 + extra[1]) * NOTICE_S)
+    again = with_launch_waits(waited, library, "megatron", "amp-bf16", sign=-1)
     assert [each.backward_s for each in again] == pytest.approx([each.backward_s for each in layers])
     total = extra_kernels(library) if library != "megatron" else (0, 0)
     assert total == extra

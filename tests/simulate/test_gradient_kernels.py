@@ -10,8 +10,9 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S, num_tensors
+from clustersim.kernels.programs.blocking_launches import LAUNCH_WAIT_S
 from clustersim.model import load_model
+from clustersim.model.tensors import num_tensors
 from clustersim.parallelism.gradient_kernels import SUMS_CAST, moved_bytes
 from clustersim.program.ops import Call
 from tests.simulate.shortcut_checks import check_folded_is_exact, check_traces_are_exact

@@ -4,11 +4,11 @@
 C++ Programming Guide, "Asynchronous Concurrent Execution"). Between two kernels the GPU is then idle until the process
 has received the end of one and issued the next. A pass of a layer takes
 
-    sum over its kernels of (time of the kernel + `LAUNCH_WAIT_S`)
+    issue time of the pass (`clustersim.kernels.host_issue`) + sum over its kernels of (time of the kernel + `NOTICE_S`)
 
-whereas with a queue the process issues the next kernels meanwhile (`clustersim.program.issue`). Kernels are counted in
-the source code for `library: megatron` and its variants, as in Megatron-DeepSpeed. Any other library has one kernel per
-GEMM and one per other pass.
+whereas with a queue the process issues the next kernels meanwhile (`clustersim.program.issue`): that is never slower.
+Kernels are counted in the source code for `library: megatron` and its variants, as in Megatron-DeepSpeed. Any other
+library has one kernel per GEMM and one per other pass.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from clustersim.kernels.fused_attention import is_fused
+from clustersim.kernels.host_issue import with_issue
 from clustersim.kernels.programs.residual_dropout import drops_in_sums, extra_kernels
-from clustersim.model.layer import Layer, LayerTime
-from clustersim.model.tensors import parameter_tensors
+from clustersim.model.layer import HostIssue, LayerTime
+from clustersim.model.tensors import has_bias
+from clustersim.software import load_host
 
 Launch = Literal["queued", "blocking", "graphs"]
 
@@ -31,6 +33,9 @@ numbers 8 and 17 (flagos-ai/Torch-FL, pull request 27, 2026, its columns of CUDA
 launch and wait take 6.7 us in addition to a kernel of 2.9 on a V100 (Gray, *Getting Started with CUDA Graphs*, NVIDIA,
 2019); PyTorch's process takes some 8 to issue an operator, of which the launch is a part.
 """
+
+NOTICE_S = LAUNCH_WAIT_S - 8e-6
+"""The part of it in which the process waits and does not issue: 8 us of `LAUNCH_WAIT_S` are those of an operator."""
 
 COLLECTIVE_S = 89e-6
 """Time of PyTorch's process to issue an all-reduce, while the queue of its GPU is empty.
@@ -96,43 +101,35 @@ def kernels_of(time: LayerTime, library: str, drops: bool = False) -> Kernels:
     if layer.op == "add" and drops:
         forward, backward = extra_kernels(library)
         return Kernels(counted.forward + forward, counted.backward_data + backward, counted.backward_weights)
-    return counted._replace(backward_weights=counted.backward_weights + _sums_bias(layer))
+    return counted._replace(backward_weights=counted.backward_weights + has_bias(layer))
 
 
-def _sums_bias(layer: Layer) -> bool:
-    """Say whether a GEMM has biases, whose gradient is summed by a separate kernel; False without a shape."""
-    if layer.op != "fully-connected" or not layer.num_parameters or not layer.shape:
-        return False
-    return layer.num_parameters > layer.shape["inputs"] * layer.shape["outputs"] * layer.shape.get("count", 1)
+def with_launch_waits(
+    layers: Sequence[LayerTime], library: str, host: str, precision: str, factor: float = 1.0, sign: int = 1
+) -> tuple[LayerTime, ...]:
+    """Return layer times in which the process issues and waits for each kernel, or, with a `sign` of -1, without that.
 
-
-def num_tensors(layer: Layer) -> int:
-    """Return how many tensors hold the parameters of a layer: weights, and biases.
-
-    One GEMM is one tensor, as in Megatron for queries, keys and values, or for both factors of a gate.
-    """
-    if layer.op == "fully-connected" and layer.num_parameters:
-        return 2 if _sums_bias(layer) else 1
-    return len(parameter_tensors(layer))
-
-
-def with_launch_waits(layers: Sequence[LayerTime], library: str, sign: int = 1) -> tuple[LayerTime, ...]:
-    """Return layer times including the process's wait for each kernel, or, with a `sign` of -1, without it again.
-
-    Measured times do not change: they are taken as measured.
+    The host takes `factor` times as long to issue kernels as on its sheet `host`. Measured times do not change: they
+    are taken as measured.
     """
     drops = drops_in_sums((each.layer for each in layers), library)
+    issued = with_issue(layers, load_host(host), precision, factor)
     return tuple(
-        layer if layer.provenance == "measured" else _with_wait(layer, library, drops, sign) for layer in layers
+        layer if layer.provenance == "measured" else _with_wait(layer, issue, kernels_of(layer, library, drops), sign)
+        for layer, issue in zip(layers, issued, strict=True)
     )
 
 
-def _with_wait(time: LayerTime, library: str, drops: bool, sign: int) -> LayerTime:
-    each_s, kernels = sign * LAUNCH_WAIT_S, kernels_of(time, library, drops)
+def _with_wait(time: LayerTime, issued: LayerTime, kernels: Kernels, sign: int) -> LayerTime:
     return LayerTime(
         time.layer,
-        time.forward_s + each_s * kernels.forward,
-        time.backward_data_s + each_s * kernels.backward_data,
-        time.backward_weights_s + each_s * kernels.backward_weights,
+        time.forward_s + sign * (issued.forward_issue.host_s + NOTICE_S * kernels.forward),
+        time.backward_data_s + sign * (issued.backward_data_issue.host_s + NOTICE_S * kernels.backward_data),
+        time.backward_weights_s + sign * (issued.backward_weights_issue.host_s + NOTICE_S * kernels.backward_weights),
         time.provenance,
     )
+
+
+def update_wait_s(host: HostIssue) -> float:
+    """Return the seconds in which the process issues and waits for the kernels of an update of the whole model."""
+    return host.update.host_s + NOTICE_S * host.update.kernels
