@@ -50,7 +50,7 @@ def test_a_figure_of_the_file_that_cannot_be_has_its_line(folder: Path, capsys: 
     (folder / "far.yaml").write_text(SCENARIO + "measured:\n  - {num_gpus: 2, samples_per_s: 1}\n")
     assert main(["run", "far.yaml", "--json"]) == 3
     (error,) = json.loads(capsys.readouterr().out)["errors"]
-    assert (error["file"], error["line"], error["key"]) == ("far.yaml", 8, "measured.0")
+    assert (error["file"], error["line"], error["key"]) == ("far.yaml", 9, "measured.0")
 
 
 def test_a_plan_takes_the_anchor_of_its_scenario(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
