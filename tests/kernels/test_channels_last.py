@@ -245,13 +245,13 @@ def test_a_chip_whose_kernels_turn_nothing_over_says_so() -> None:
 @pytest.mark.parametrize(
     ("model", "precision", "layout", "library", "message"),
     [
-        ("resnet50", "fp32", "nhwc", "cudnn", "which fp32 does not use: layout: nhwc would change nothing"),
+        ("resnet50", "fp32", "nhwc", "cudnn", "which fp32 does not use: image_layout: nhwc would change nothing"),
         ("bert-large", "amp-fp16", "nhwc", "cudnn", "bert-large has no convolution"),
-        ("resnet50", "amp-fp16", "nhwc", "unrolled", "needs channels first; drop layout: nhwc"),
-        ("resnet50", "amp-fp16", "nchw", "cudnn-fused", "only in 16 bits with channels last; write layout: nhwc"),
+        ("resnet50", "amp-fp16", "nhwc", "unrolled", "needs channels first; drop image_layout: nhwc"),
+        ("resnet50", "amp-fp16", "nchw", "cudnn-fused", "only in 16 bits with channels last; write image_layout: nhwc"),
         ("resnet50", "tf32", "nhwc", "cudnn-fused", "only in 16 bits with channels last"),
         ("vgg16", "amp-fp16", "nhwc", "cudnn-fused", "vgg16 has no batch norm with a ReLU behind it"),
-        ("resnet50", "amp-fp16", "nchw", "cudnn-turned", "only in 16 bits with channels last; write layout: nhwc"),
+        ("resnet50", "amp-fp16", "nchw", "cudnn-turned", "only in 16 bits with channels last; write image_layout: nhwc"),
         ("vgg16", "amp-fp16", "nhwc", "cudnn-turned", "vgg16 has no batch norm to transpose"),
     ],
 )

@@ -207,13 +207,13 @@ def needed(batch: int) -> str:
             "software: {name: plain, image_layout: nhwc}",
             "software.image_layout",
             39,
-            "fp32 does not use: layout: nhwc would change nothing",
+            "fp32 does not use: image_layout: nhwc would change nothing",
         ),
         (
             "software: {name: plain, library: cudnn-fused}",
             "software.library",
             34,
-            "with channels last; write layout: nhwc",
+            "with channels last; write image_layout: nhwc",
         ),
         ("optimizer: adma", "optimizer", 12, "expected one of"),
         (

@@ -54,9 +54,9 @@ def refuse_layout(model: Model, precision: Precision, layout: Layout, library: s
         if layout != "nhwc" or precision.units != "tensor" or precision.activation_bytes != _HALF:
             raise InputError(
                 f"{_ON_CHANNELS_LAST[library]} (library: {library}) only in 16 bits with channels last; "
-                "write layout: nhwc and a precision of 16 bits on tensor cores, or library: cudnn",
+                "write image_layout: nhwc and a precision of 16 bits on tensor cores, or library: cudnn",
                 got=f"layout: {layout}, precision: {precision.name}",
-                allowed="layout: nhwc with amp-fp16 or amp-bf16",
+                allowed="image_layout: nhwc with amp-fp16 or amp-bf16",
             )
         if library == "cudnn-fused" and not any(fused_norms(model.layers)):
             raise InputError(
@@ -72,10 +72,10 @@ def refuse_layout(model: Model, precision: Precision, layout: Layout, library: s
     if layout == "nchw":
         return
     if library == "unrolled":
-        raise InputError("library: unrolled (im2col) needs channels first; drop layout: nhwc", got=layout)
+        raise InputError("library: unrolled (im2col) needs channels first; drop image_layout: nhwc", got=layout)
     if precision.units != "tensor":
         raise InputError(
-            f"images are transposed only around tensor cores, which {precision.name} does not use: layout: nhwc "
+            f"images are transposed only around tensor cores, which {precision.name} does not use: image_layout: nhwc "
             "would change nothing; drop it, or choose a precision on tensor cores",
             got=layout,
         )
