@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from clustersim.report.band import NEVER_CHECKED, band_basis, band_cell, band_heading, band_range
 from clustersim.report.machine import IDEAL
+from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
+
+_TOLD = 0.05
+"""Share of an iteration from which on a part of it is named as a limit."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,16 @@ def answer(sweep: Sweep) -> str:
         what = f"{plural(epochs, 'epoch')} take" if epochs and epochs != 1 else "training takes"
         rate += f"; {what} {duration(run.time_to_train_s)}"
     return f"{rate}."
+
+
+def limits(sweep: Sweep) -> str:
+    """Return what takes the time of the headline run: the parts of its iteration from 5 % on, the largest first."""
+    run = headline(sweep)
+    shares = {part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN}
+    told = sorted((part for part in shares if shares[part] >= _TOLD), key=lambda part: -shares[part])
+    name = setting(sweep, run)
+    subject = f"{gpus(run.num_gpus)} ({name})" if name else gpus(run.num_gpus)
+    return f"limits of {subject}: {', '.join(f'{LABELS[part]} {percent(shares[part])}' for part in told)}"
 
 
 def _between_words(run: Run) -> str:

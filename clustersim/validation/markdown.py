@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clustersim.validation.anchored import AnchoredGroup, AnchoredVerdict
 from clustersim.validation.anchored_text import anchored_lines, group_cells, group_headings
+from clustersim.validation.score import summarise
 from clustersim.validation.text import chosen_lines, number_text, percent_text, summary_cells, summary_text
 from clustersim.validation.verdict import CHOSEN_AFTER_MARK, CaseVerdict, Compared, Verdict
 
@@ -41,6 +42,7 @@ RESIDUALS_FILE = Path(__file__).with_name("residuals.md")
 def validation_page(verdict: Verdict, anchored: AnchoredVerdict | None = None) -> str:
     """Return the page in Markdown, with a section on anchored forecasts where these are given."""
     lines = [_INTRODUCTION, *_summary(verdict), "", RESIDUALS_FILE.read_text(encoding="utf-8").rstrip()]
+    lines += ["", *_calibration(verdict)]
     lines += ["", *_anchored(anchored)] if anchored is not None else []
     for case in verdict.cases:
         lines += ["", *_case(case)]
@@ -69,6 +71,34 @@ def _summary(verdict: Verdict) -> Iterator[str]:
     yield from table(["case", "what", "points", "median", "90th", "bias", "orderings"], rows)
     for each in verdict.skipped:
         yield f"\n**Skipped**: {each.case}: {each.reason}"
+
+
+_CALIBRATES = """\
+## What calibrates
+
+Figures that calibrate are inputs, and count in no score. Here they are compared with what the simulator makes of them,
+so that a poor fit is seen too. A rate of one GPU that the scenario states is met exactly. Other rates of one GPU are
+forecast from published rates of another batch, another precision or another GPU of the same kind. Times of collectives
+are forecast with constants that were fitted to all sources together, but for the case's own."""
+
+_OF_COLLECTIVES = {"time_s", "algbw_bytes_per_s", "busbw_bytes_per_s"}
+
+
+def _calibration(verdict: Verdict) -> Iterator[str]:
+    """Yield the section on the residuals of what calibrates: those of each case, the worst first."""
+    found: list[tuple[float, list[str]]] = []
+    for case in verdict.cases:
+        for what, is_collective in (("one GPU", False), ("collectives", True)):
+            points = [each for each in case.points if each.role == "calibration" and each.provenance == "read"]
+            errors = [each.error for each in points if (each.metric in _OF_COLLECTIVES) is is_collective]
+            if errors:
+                summary = summarise([errors])
+                cells = [f"[{case.name}](#{case.name})", what, *summary_cells(summary)[:-1]]
+                found.append((summary.median_abs_error or 0.0, cells))
+    yield _CALIBRATES
+    yield ""
+    found.sort(key=lambda each: (-each[0], each[1]))
+    yield from table(["case", "what", "figures", "median", "90th", "bias"], [cells for _, cells in found])
 
 
 _ANCHORED = """\

@@ -251,7 +251,13 @@ def test_a_chip_whose_kernels_turn_nothing_over_says_so() -> None:
         ("resnet50", "amp-fp16", "nchw", "cudnn-fused", "only in 16 bits with channels last; write image_layout: nhwc"),
         ("resnet50", "tf32", "nhwc", "cudnn-fused", "only in 16 bits with channels last"),
         ("vgg16", "amp-fp16", "nhwc", "cudnn-fused", "vgg16 has no batch norm with a ReLU behind it"),
-        ("resnet50", "amp-fp16", "nchw", "cudnn-turned", "only in 16 bits with channels last; write image_layout: nhwc"),
+        (
+            "resnet50",
+            "amp-fp16",
+            "nchw",
+            "cudnn-turned",
+            "only in 16 bits with channels last; write image_layout: nhwc",
+        ),
         ("vgg16", "amp-fp16", "nhwc", "cudnn-turned", "vgg16 has no batch norm to transpose"),
     ],
 )

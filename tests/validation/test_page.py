@@ -105,6 +105,15 @@ def test_the_markdown_has_a_row_for_each_point_and_says_which_do_not_count(verdi
     assert "**Skipped**: bad: num_gpus=64: it broke" in text
 
 
+def test_the_markdown_has_the_residuals_of_what_calibrates_the_worst_first(verdict: Verdict) -> None:
+    section = validation_page(verdict).partition("## What calibrates\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| [")]
+    assert rows == [
+        "| [none](#none) | collectives | 1 | 50.0% | 50.0% | -50.0% |",
+        "| [good](#good) | one GPU | 1 | 0.0% | 0.0% | +0.0% |",
+    ]
+
+
 def test_pages_mark_cases_chosen_after_errors_and_give_the_score_without(verdict: Verdict) -> None:
     assert "\N{DAGGER}" not in validation_page(verdict).partition("## All cases")[2]
     marked = replace(verdict, cases=tuple(replace(case, is_chosen_after=case.name == "bad") for case in verdict.cases))
