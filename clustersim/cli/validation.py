@@ -200,13 +200,15 @@ def _write_bands(
 ) -> dict[str, Path]:
     """Collect the checked forecasts, of the register too, and write the requested files; return the path of each."""
     from clustersim.cli.progress import progress
+    from clustersim.results.checked import CheckedForecasts
     from clustersim.results.files import to_json, write_atomically
     from clustersim.validation.band_data import checked_forecasts
     from clustersim.validation.coverage_page import coverage_page
     from clustersim.validation.register import score_register
 
     with progress(quiet) as on_progress:
-        checked = checked_forecasts(verdict, score_register(on_progress=on_progress, workers=workers))
+        found = checked_forecasts(verdict, score_register(on_progress=on_progress, workers=workers))
+    checked = CheckedForecasts.from_dict(found.to_dict())  # rounded, as a file has them
     written: dict[str, Path] = {}
     if bands is not None:
         written["bands"] = write_atomically(bands, to_json(checked.to_dict(), indent=1) + "\n")

@@ -15,6 +15,7 @@ from clustersim.program.issue import NOT_ISSUED
 from clustersim.program.iteration import PlanIssue, plan_iteration
 from clustersim.simulate.setup import alone_s
 from clustersim.software import load_host
+from tests.program.test_issue import alone_s as ended_s
 
 LAYER = load_model("alexnet").layers[0]
 COMPILED = load_host("compiled")
@@ -30,7 +31,8 @@ def total(layers: tuple[LayerTime, ...]) -> float:
     """Return the seconds of forward and backward on one GPU with its host."""
     issue = PlanIssue([each.forward_issue for each in layers], [each.backward_issue for each in layers])
     passes = [each.forward_s for each in layers], [each.backward_s for each in layers]
-    return plan_iteration(["a"] * len(layers), *passes, [0.0] * len(layers), 0.0, None, False, issue=issue).alone_s
+    plan = plan_iteration(["a"] * len(layers), *passes, [0.0] * len(layers), 0.0, None, False, issue=issue)
+    return ended_s(plan)
 
 
 def test_short_kernels_take_the_hosts_time_and_the_last_kernels() -> None:
