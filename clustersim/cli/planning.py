@@ -167,7 +167,8 @@ def _are_several(found: Plan) -> bool:
 
 
 def _title(found: Plan) -> str:
-    return found.name if _are_several(found) else f"{found.name} on {found.best[0].choice.num_gpus} {found.gpu}"
+    name = f"{found.name} (ideal network)" if found.transport == "ideal" else found.name
+    return name if _are_several(found) else f"{name} on {found.best[0].choice.num_gpus} {found.gpu}"
 
 
 def _layout(found: Plan, entry: Entry) -> str:

@@ -27,9 +27,9 @@ def show(
 ) -> None:
     """Print what a program can do, and each of its settings with its source."""
     from clustersim.results.files import to_json
-    from clustersim.software import load_software
+    from clustersim.scenario.software_sheets import checked_software
 
-    sheet = load_software(name)
+    sheet = checked_software(name)
     settings = {key: {"value": value, "source": sheet.sources[f"values.{key}"]} for key, value in sheet.values.items()}
     if json:
         document = {

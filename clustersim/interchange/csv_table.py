@@ -39,6 +39,8 @@ def csv_rows(sweep: Sweep) -> list[dict[str, Cell]]:
 
 def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
     row: dict[str, Cell] = {"scenario": sweep.name, "seed": sweep.seed, "num_gpus": run.num_gpus}
+    row |= {"software": run.software, "transport": run.transport}
+    row["precision"] = run.features.precision if run.features is not None else None
     row |= {key: _cell(value) for key, value in run.axes.items() if key != "num_gpus"}
     for name in ("batch_per_gpu", "iteration_s", "update_s", "samples_per_s", "speedup", "speedup_basis", "efficiency"):
         row[name] = getattr(run, name)

@@ -92,6 +92,7 @@ class Plan:
     best: tuple[Entry, ...]
     stopped: bool = False
     software: str = ""
+    transport: str = ""
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
 
@@ -104,6 +105,7 @@ class Plan:
             "objective": self.objective,
             "gpu": self.gpu,
             "software": self.software,
+            "transport": self.transport,
             "left_out": list(self.left_out),
             "num_layouts": self.num_layouts,
             "num_simulated": self.num_simulated,
@@ -201,6 +203,7 @@ class _Planning:
             best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
             stopped=stopped,
             software=self._request.software,
+            transport=self._request.point.transport,
             left_out=self._request.left_out,
             anchor=self._request.anchor,
         )

@@ -118,13 +118,17 @@ def named_by(node: TreeNode, key: str) -> Iterator[None]:
 
 _FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
 _FILES = ("collectives",)  # keys of files with any ending
+_NAMED = "software"  # key of a name or a file, or of a map that has it as its `name`
 _WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
 
 def with_files(node: TreeNode, key: str = "") -> TreeNode:
     """Return the tree with every path relative to its file made relative to the working directory."""
     if isinstance(node.value, dict):
-        return node.with_value({name: with_files(child, name) for name, child in node.value.items()})
+        named = key == _NAMED
+        return node.with_value(
+            {name: with_files(child, key if named and name == "name" else name) for name, child in node.value.items()}
+        )
     if isinstance(node.value, list):
         return node.with_value([with_files(child, key) for child in node.value])
     if (

@@ -10,11 +10,14 @@ from clustersim.results import Run, Sweep
 _MOST = 4
 
 IDEAL = "ideal network"
-"""What the headline says where messages take no time but that of their bytes."""
+"""What the headline says where messages take no time but that of their bytes.
+
+A real library may be quicker all the same, by its algorithms.
+"""
 
 
 def machine(sweep: Sweep) -> str:
-    """Return the programs, message libraries and network cards of the runs, of each at most four."""
+    """Return the programs, message libraries, precisions and network cards of the runs, of each at most four."""
     sent = [run for run in sweep.runs if run.num_gpus > 1 and run.transport]
     parts = (
         ("software", _several(run.software for run in sweep.runs)),
@@ -22,6 +25,7 @@ def machine(sweep: Sweep) -> str:
             "transport",
             _several(f"{run.transport} ({IDEAL})" if run.has_ideal_network else run.transport for run in sent),
         ),
+        ("precision", _several(run.features.precision for run in sweep.runs if run.features is not None)),
         ("each host has", _several(_cards(run) for run in sent)),
     )
     return "; ".join(f"{what} {found}" for what, found in parts if found)

@@ -127,7 +127,9 @@ def labels(values: Sequence[Any]) -> list[Any]:
         return [kind if _is_scalar(kind) else _text(kind) for kind in kinds]
     maps = [value for value in values if isinstance(value, dict)]
     common = {
-        key for key in (maps[0] if maps else ()) if all(key in each and each[key] == maps[0][key] for each in maps)
+        key
+        for key in (maps[0] if len(maps) == len(values) else ())
+        if all(key in each and each[key] == maps[0][key] for each in maps)
     }
     return [
         _map_label(value, common) if isinstance(value, dict) else value if _is_scalar(value) else _text(value)

@@ -11,6 +11,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,6 +158,8 @@ def _points(path: Path, text: str) -> list[Point]:
         return [each.point for each in load_scenario(beside).points()]
     except OSError as error:
         raise InputError(Mistake(f"cannot be written: {error.strerror}", file=str(beside))) from None
+    except InputError as error:
+        raise InputError(replace(each, file=str(path)) for each in error.mistakes) from None
     finally:
         beside.unlink(missing_ok=True)
 

@@ -15,6 +15,7 @@ from clustersim.model.catalogue import MODELS
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.point import Point
 from clustersim.scenario.schema_unions import joined
+from clustersim.scenario.software_keys import NAME_OF
 from clustersim.spec import SOFTWARE_MARK
 
 Schema = dict[str, Any]
@@ -100,10 +101,18 @@ def _cleaned(part: Any, names: dict[str, str]) -> Any:
         elif key == "$ref":
             cleaned[key] = f"#/$defs/{names[value.rsplit('/', 1)[1]]}"
         elif key == "default":
-            cleaned |= {} if value in (None, "") else {key: value}
+            cleaned |= {} if value in (None, "") else {key: _without_software(value)}
         elif key not in ("title", "discriminator", "required"):
             cleaned["anyOf" if key == "oneOf" else key] = _cleaned(value, names)
     return cleaned
+
+
+def _without_software(default: Any) -> Any:
+    """Return a default without the fields that only `software` gives."""
+    if not isinstance(default, dict):
+        return default
+    names = {str(path[-1]) for path in NAME_OF}
+    return {key: _without_software(value) for key, value in default.items() if key not in names}
 
 
 def _unit(part: Schema) -> Schema:

@@ -17,10 +17,11 @@ from clustersim.errors import InputError
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.model import load_workload
 from clustersim.model.precision import PRECISIONS
-from clustersim.reading import Path, Place, Problem, TreeNode
+from clustersim.reading import Path, Place, Problem, TreeNode, raised
 from clustersim.reading.tree import dotted
 from clustersim.scenario.point import Point
 from clustersim.scenario.software_keys import FIELDS, NAME_OF, STAYS, SoftwareKeys, as_written, by_name
+from clustersim.scenario.software_sheets import checked_software
 from clustersim.software import SOFTWARE, Layout, Software, load_software
 from clustersim.strategies import STRATEGIES
 from clustersim.topology.gpu_names import named_gpus
@@ -135,9 +136,15 @@ def _settle(root: TreeNode, prefix: Path) -> Settled:
     root, moved = _without_moved(root, prefix)
     node = root.child("software")
     given = _valid_settings(node)
-    is_named = node is not None and (isinstance(node.value, str | list) or node.child("name") is not None)
+    is_named = node is not None and (not isinstance(node.value, dict | None) or node.child("name") is not None)
     name = given.pop("name", None)
-    sheet = load_software(default_software(root) if name is None else str(name.value))
+    wrong: list[Problem] = []
+    try:
+        sheet = checked_software(default_software(root) if name is None else str(name.value))
+    except InputError as error:
+        path: Path = ("software",)
+        wrong = [raised(each, path, root) for each in error.mistakes]
+        sheet = load_software(default_software(root))
     place = node.place if node is not None else root.place
     if not is_named:
         kept = node.value if node is not None and isinstance(node.value, dict) else {}
@@ -153,7 +160,7 @@ def _settle(root: TreeNode, prefix: Path) -> Settled:
     for path, value in _settings(sheet, given, root):
         root = _with(root, path, _tree(value, place))
         supplied.append((*prefix, *path))
-    return Settled(root, (*moved, *unable), frozenset(supplied), not is_named)
+    return Settled(root, (*moved, *wrong, *unable), frozenset(supplied), not is_named)
 
 
 def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) -> Iterator[tuple[Path, Any]]:
@@ -282,7 +289,7 @@ def _without_moved(root: TreeNode, prefix: Path) -> tuple[TreeNode, list[Problem
 
 def _valid_settings(node: TreeNode | None) -> dict[str, TreeNode]:
     """Return the settings under `software` that are valid; `Point` says what is wrong with the others."""
-    if node is None or node.value is None:
+    if node is None or not isinstance(node.value, str | dict):
         return {}
     children = {"name": node} if isinstance(node.value, str) else dict(node.children)
     children = {key: child for key, child in children.items() if child.value is not None}

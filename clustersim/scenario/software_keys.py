@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, create_model, field_validator
 from pydantic.fields import FieldInfo
 
+from clustersim.errors import InputError
 from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.parallelism.spec import Parallelism
@@ -114,6 +115,10 @@ else:
 
 def by_name(value: Any) -> Any:
     """Read the name of a program as a map with this name."""
+    if isinstance(value, bool | int | float | list):
+        got = str(value).lower() if isinstance(value, bool) else str(value)
+        allowed = "the name of a software, a file, or a map such as {name: torchtitan}"
+        raise InputError(f"expected {allowed} (got {got})", got=got, allowed=allowed)
     return {"name": value} if isinstance(value, str) else value
 
 

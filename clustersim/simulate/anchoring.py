@@ -22,6 +22,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.model.layer import Anchoring
 from clustersim.results import Anchor, MeasuredPoint, Run
+from clustersim.results.checked import band_of_run
 from clustersim.scenario import AnchorPoint, Point, Scenario
 from clustersim.scenario.anchors import gpus_of
 from clustersim.simulate.anchor_fit import Found, fit
@@ -49,6 +50,15 @@ class AnchorFit:
     points: tuple[MeasuredPoint, ...]
     warnings: tuple[str, ...]
     network: NetworkFit | None = None
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the factor is implausible or the runs contradict each other: they say little of others then."""
+        factor = 1.0 if self.anchoring is None else self.anchoring.factor
+        return (
+            not PLAUSIBLE[0] <= factor <= PLAUSIBLE[1]
+            or max(map(abs, _errors(self.points)), default=0.0) > _CONTRADICTS
+        )
 
     def applied(self, point: Point) -> Point:
         """Return a point with the factor, the fixed time and the transport that were found."""
@@ -138,11 +148,19 @@ def forecast_anchored(
     network = None if found.network is None else found.network.to_result()
     anchor = Anchor(factor, fixed_s, without.samples_per_s, without.iteration_s, found.points, network)
     return Forecast(
-        replace(made.run, anchor=anchor),
+        replace(_as_estimate(made.run) if found.is_doubtful else made.run, anchor=anchor),
         (*found.sentences(), *made.assumptions),
         (*found.warnings, *_carried_warnings(point, found), *made.warnings),
         made.shortcuts,
     )
+
+
+def _as_estimate(run: Run) -> Run:
+    """Return a run with the band of a forecast that no measured run stands behind."""
+    if run.features is None:
+        return run
+    estimate = replace(run, features=replace(run.features, origin="estimated"))
+    return replace(estimate, band=band_of_run(estimate, () if run.band is None else run.band.assumed))
 
 
 class _Forecasts:
@@ -213,8 +231,12 @@ class _Forecasts:
         return ratio if measured.metric == "iteration_s" else 1.0 / ratio
 
 
+def _errors(points: Sequence[MeasuredPoint]) -> list[float]:
+    return [each.forecast / each.measured - 1.0 for each in points]
+
+
 def _fit_warnings(anchoring: Anchoring, points: Sequence[MeasuredPoint]) -> list[str]:
-    warnings, errors = [], [each.forecast / each.measured - 1.0 for each in points]
+    warnings, errors = [], _errors(points)
     if not PLAUSIBLE[0] <= anchoring.factor <= PLAUSIBLE[1]:
         warnings.append(
             f"measured: kernels take {anchoring.factor:.3g} times their time from other sources, which is seldom more "

@@ -57,7 +57,7 @@ def test_the_table_says_software_transport_and_cards(
     )
     assert main(["run", "mine.yaml", "--no-report"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "software pytorch-ddp; transport nccl; each host has 1 network card of 100 Gbit/s" in text
+    assert "software pytorch-ddp; transport nccl; precision fp32; each host has 1 network card of 100 Gbit/s" in text
     assert "ideal network" not in text
     assert main(["run", "mine.yaml", "--no-report", "--set", "transport=ideal", "--quiet"]) == 0
     assert "mine (ideal network)" in capsys.readouterr().out

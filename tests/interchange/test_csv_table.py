@@ -41,6 +41,7 @@ def test_what_is_absent_is_empty(tmp_path):
         "speedup",
         "time_to_train_s",
         "interval_level",
+        *("software", "transport", "precision"),  # of a run that was made up
         *(name for name in row if name.startswith("band_")),
         *(f"{name}_{end}" for name in ("iteration_s", "samples_per_s", "speedup") for end in ("low", "high")),
     }
@@ -58,3 +59,12 @@ def test_an_axis_that_is_a_mapping_is_its_json_text():
     run = replace(make_sweep((8,)).runs[0], axes={"num_gpus": 8, "placement": {"kind": "fragmented", "free": 0.1}})
     (row,) = csv_rows(replace(make_sweep((8,)), runs=(run,)))
     assert row["placement"] == '{"kind": "fragmented", "free": 0.1}'
+
+
+def test_software_transport_and_precision_are_columns():
+    import clustersim
+
+    sweep = clustersim.sweep({"model": "squeezenet-1.0", "num_gpus": 2, "batch": {"per_gpu": 4}, "num_iterations": 2,
+                              "topology": {"kind": "star", "link": "1 GB/s", "host": "dgx-a100"}})  # fmt: skip
+    (row,) = csv_rows(sweep)
+    assert (row["software"], row["transport"], row["precision"]) == ("pytorch-ddp", "nccl", "fp32")

@@ -222,3 +222,59 @@ def test_the_run_says_which_program_was_taken_and_why() -> None:
     assert not any(said in each for each in named.assumptions)
     assert (chosen.runs[0].software, chosen.runs[0].transport) == ("pytorch-ddp", "nccl")
     assert chosen.runs[0].samples_per_s == named.runs[0].samples_per_s
+
+
+SHEET = (
+    "name: mine\ntitle: my trainer\nyear: 2026\nlayouts: [copies]\nstrategies: [all-reduce]\nvalues:\n"
+    "  host: {value: compiled, source: 'assumed: as torch.compile'}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("hots: {value: compiled, source: mine}", "did you mean 'host'?"),
+        ("library: {value: eagr, source: mine}", "expected one of"),
+        ("sharding_copies: {value: 7, source: mine}", "expected one of"),
+        ("transport: {value: ncl, source: mine}", "did you mean 'nccl'?"),
+        ("precision: {value: [bf17, fp32], source: mine}", "no precision is called 'bf17'"),
+        ("algorithm: {value: rng, source: mine}", "did you mean 'ring'?"),
+        ("overlap: {value: maybe, source: mine}", "expected one of True, False"),
+        ("buckets: {value: heap, source: mine}", "heap"),
+        ("gradient_precision: {value: fp8, source: mine}", "expected one of fp32"),
+    ],
+)
+def test_a_wrong_setting_of_ones_own_sheet_has_its_line(tmp_path: Path, setting: str, message: str) -> None:
+    sheet = tmp_path / "mine.yaml"
+    sheet.write_text(f"{SHEET}  {setting}\n")
+    with pytest.raises(InputError) as error:
+        load_scenario(scenario(software=str(sheet)))
+    (found,) = error.value.mistakes
+    assert (Path(found.file or "").name, found.line) == ("mine.yaml", 8)
+    assert message in found.message
+
+
+@pytest.mark.parametrize("given", [3, True, 2.5])
+def test_software_that_is_no_name_is_refused(given: Any) -> None:
+    key, message = mistake(software=given)
+    assert key == "software"
+    assert "the name of a software" in message
+
+
+def test_a_sheet_lies_beside_its_scenario_also_with_changed_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "mine.yaml").write_text(SHEET)
+    monkeypatch.chdir(tmp_path)
+    text = "model: gpt2-small\nnum_gpus: 2\nbatch: {per_gpu: 2}\ntopology: {kind: star, link: 1 GB/s, host: dgx-a100}\n"
+    for software in ("mine.yaml", "{name: mine.yaml, casts: torchao}"):
+        (tmp_path / "inside" / "run.yaml").write_text(f"{text}software: {software}\n")
+        found = load_scenario("inside/run.yaml").points()[0].point
+        assert found.software.name == "inside/mine.yaml"
+
+
+def test_changed_programs_and_names_have_labels_of_their_own() -> None:
+    software = ["pytorch-ddp", "nanogpt", {"name": "nanogpt", "host": "pytorch-eager"}]
+    labels = load_scenario(scenario(software=software)).axes["software"]
+    assert labels == ["pytorch-ddp", "nanogpt", "name=nanogpt host=pytorch-eager"]

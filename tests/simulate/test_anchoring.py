@@ -253,3 +253,28 @@ def test_least_squares_of_many_runs_are_a_minimum() -> None:
 
 def test_the_factor_of_a_forecast_that_jumps_is_at_the_jump() -> None:
     assert root(lambda factor: 0.8 * factor if factor < 1.2 else 1.1 * factor) == pytest.approx(1.2)
+
+
+def band_width(run: Run) -> float:
+    assert run.band is not None
+    low, high = run.band.samples_per_s
+    return high / low
+
+
+def test_an_anchor_that_is_not_to_be_believed_has_the_band_of_an_estimate() -> None:
+    """With a factor of 3, or runs that contradict each other, nothing is known of how far off such forecasts are."""
+    plain = clustersim.simulate(SCENARIO)
+    good, slow, contrary = (
+        anchored(SCENARIO, *runs)
+        for runs in (
+            [{"num_gpus": 8, "iteration_s": 1.2 * plain.iteration_s}],
+            [{"num_gpus": 8, "iteration_s": 2.5 * plain.iteration_s}],
+            [{"num_gpus": 4, "samples_per_s": 500}, {"num_gpus": 8, "samples_per_s": 3000}],
+        )
+    )
+    assert good.features is not None
+    assert good.features.origin == "anchored"
+    for run in (slow, contrary):
+        assert run.features is not None
+        assert run.features.origin == "estimated"
+        assert band_width(run) > band_width(good)
