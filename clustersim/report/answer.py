@@ -8,12 +8,23 @@ from clustersim.report.band import NEVER_CHECKED, band_basis, band_cell, band_he
 from clustersim.report.machine import IDEAL
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.series import axis_cell, axis_headings, has_one_baseline, headline, series, setting, varied
+from clustersim.report.series import (
+    axis_cell,
+    axis_headings,
+    has_one_baseline,
+    headline,
+    largest,
+    series,
+    setting,
+    varied,
+)
 from clustersim.report.words import count, duration, gpus, percent, plural, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 _TOLD = 0.05
 """Share of an iteration from which on a part of it is named as a limit."""
+
+_MOST_LIMITS = 4
 
 
 @dataclass(frozen=True)
@@ -44,14 +55,22 @@ def answer(sweep: Sweep) -> str:
     return f"{rate}."
 
 
-def limits(sweep: Sweep) -> str:
-    """Return what takes the time of the headline run: the parts of its iteration from 5 % on, the largest first."""
-    run = headline(sweep)
+def limits(sweep: Sweep) -> tuple[str, ...]:
+    """Return what takes the time of the runs on the most GPUs, at most four of them, the fastest first."""
+    return tuple(_limits(sweep, run) for run in largest(sweep)[:_MOST_LIMITS])
+
+
+def _limits(sweep: Sweep, run: Run) -> str:
+    """Return the parts of a run's iteration from 5 % on, the largest first, and the busiest kind of link."""
     shares = {part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN}
     told = sorted((part for part in shares if shares[part] >= _TOLD), key=lambda part: -shares[part])
     name = setting(sweep, run)
     subject = f"{gpus(run.num_gpus)} ({name})" if name else gpus(run.num_gpus)
-    return f"limits of {subject}: {', '.join(f'{LABELS[part]} {percent(shares[part])}' for part in told)}"
+    parts = ", ".join(f"{LABELS[part]} {percent(shares[part])}" for part in told)
+    busiest = max(run.link_classes, key=lambda links: links.max_utilisation, default=None)
+    if "communication_exposed" not in told or busiest is None:
+        return f"limits of {subject}: {parts}"
+    return f"limits of {subject}: {parts}; busiest link {busiest.kind}, at {percent(busiest.max_utilisation)}"
 
 
 def _between_words(run: Run) -> str:

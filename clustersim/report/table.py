@@ -44,7 +44,7 @@ def table(sweep: Sweep, shares: bool = True) -> Table:
     parts, found = time_rows(sweep) if shares else ([], [[] for _ in body])
     title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
     result = _table(title, [*headings, *parts], varied(sweep))
-    result.caption, result.caption_justify = Text(plain(f"{machine(sweep)}\n{limits(sweep)}")), "left"
+    result.caption, result.caption_justify = Text(plain("\n".join((machine(sweep), *limits(sweep))))), "left"
     runs = [run for one in series(sweep) for run in one.runs]
     for run, cells, share in zip(runs, body, found, strict=True):
         result.add_row(*(Text(plain(text)) for text in [*cells, *share]))

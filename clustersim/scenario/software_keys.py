@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, create_model, field_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.parallelism.spec import Parallelism
 from clustersim.reading import Path
+from clustersim.reading.tree import dotted
 from clustersim.software import load_software
 from clustersim.spec import SOFTWARE_MARK, Spec
 from clustersim.strategies import STRATEGIES
@@ -92,6 +93,23 @@ def _optional(info: FieldInfo) -> tuple[Any, FieldInfo]:
 
 class _Named(Spec):
     name: str = Field(default="", description="a program by name (`clustersim list software`), or the file of a sheet")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_of_the_scenario_stay_there(cls, value: Any) -> Any:
+        """Refuse settings that a scenario gives outside of `software`."""
+        outside = [name for name in STAYS if isinstance(value, dict) and name in value]
+        if outside:
+            raise InputError(
+                Mistake(
+                    f"this is a key of the scenario: write {dotted(STAYS[name])} outside of `software`",
+                    name,
+                    got=str(value[name]),
+                    allowed=dotted(STAYS[name]),
+                )
+                for name in outside
+            )
+        return value
 
     @field_validator("name")
     @classmethod

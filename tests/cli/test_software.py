@@ -78,3 +78,20 @@ def test_a_setting_without_effect_is_warned_of_in_the_table_the_document_and_the
     assert said in Path("page.html").read_text(encoding="utf-8")
     assert main(["run", "mine.yaml", "--quiet", "--json"]) == 0
     assert any(each.startswith(said) for each in json.loads(capsys.readouterr().out)["warnings"])
+
+
+def test_the_table_says_what_limits_each_way_and_its_busiest_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(
+        "model: alexnet\nnum_gpus: 16\nbatch: {per_gpu: 64}\nnum_iterations: 2\n"
+        "topology: {kind: star, link: [1 Gbit/s, 400 Gbit/s], host: {template: dgx-a100, nics: 1}}\n",
+        encoding="utf-8",
+    )
+    assert main(["run", "mine.yaml", "--quiet", "--no-report"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "limits of 16 GPUs (400 Gbit/s): compute" in text
+    slow = text.partition("limits of 16 GPUs (1 Gbit/s): ")[2]
+    assert slow.startswith("exposed communication 9")
+    assert "busiest link access, at" in slow

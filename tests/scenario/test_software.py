@@ -104,6 +104,8 @@ def test_a_precision_that_the_gpu_does_not_have_gives_way_to_the_next() -> None:
         ({"software": "pytorch-dpp"}, "software", "did you mean 'pytorch-ddp'?"),
         ({"software": {"librari": "eager"}}, "software.librari", "did you mean 'library'?"),
         ({"software": {"library": "egaer"}}, "software.library", "expected one of"),
+        ({"software": {"transport": "mpi"}}, "software.transport", "write transport outside of `software`"),
+        ({"software": {"buckets": "whole"}}, "software.buckets", "write strategy.buckets outside of `software`"),
         ({"software": {"host": "compild"}}, "software.host", "did you mean 'compiled'?"),
         ({"compute": {"library": "eager"}}, "compute.library", "`software: {library: ...}`"),
         ({"parallelism": {"messages": "paired"}}, "parallelism.messages", "`software: {messages: ...}`"),
