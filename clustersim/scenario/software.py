@@ -255,8 +255,9 @@ def _unable(root: TreeNode, sheet: Software, prefix: Path) -> Iterator[Problem]:
         yield _cannot(root, (*prefix, "parallelism", key), sheet, way, able)
     kind = _kind(root)
     if kind and not {kind, "any"} & set(sheet.strategies):
-        able = [each for each in SOFTWARE if {kind, "any"} & set(load_software(each).strategies)]
-        yield _cannot(root, (*prefix, "strategy", "kind"), sheet, kind, able)
+        able = [each for each in SOFTWARE if kind in load_software(each).strategies]
+        if able:  # a strategy that no sheet names is of a user's own package, and goes with every program
+            yield _cannot(root, (*prefix, "strategy", "kind"), sheet, kind, able)
 
 
 def _cannot(root: TreeNode, path: Path, sheet: Software, way: str, able: list[str]) -> Problem:
