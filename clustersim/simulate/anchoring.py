@@ -71,8 +71,8 @@ class AnchorFit:
             figures = "; ".join(_figure_text(each) for each in self.points)
             fixed = f", and every iteration has {format_duration(fixed_s)} more" if fixed_s else ""
             yield (
-                f"Kernels take {factor:.4g} times their time from other sources{fixed}, as measured runs say: "
-                f"{figures}."
+                f"Kernels, and the host that issues them, take {factor:.4g} times their time from other sources{fixed}"
+                f", as measured runs say: {figures}."
             )
         if self.network is not None:
             fit = self.network.fit
