@@ -254,8 +254,7 @@ def build_workload(
 
     `batch` is this GPU's, and an update has `num_passes` such batches. `given_times` are a workload file's, layer by
     layer, and `gradient_bytes` is a gradient's size on the wire. The host takes `issue_factor` times as long as on the
-    program's sheet to issue kernels. Layers without a measured time get an estimate, scaled
-    where a rate is known.
+    program's sheet to issue kernels. Layers without a measured time get an estimate, scaled where a rate is known.
     """
     number = precision_on(gpu, precision)
     model = with_one_hot_embedding(model) if compute.embedding == "product" else model
@@ -281,16 +280,14 @@ def build_workload(
         layers = with_head_precision(compute.head, layers, model, gpu, batch, compute.library)
     if is_blocking:
         layers = with_launch_waits(layers, compute.library, compute.host, precision, issue_factor)
-    host = NO_HOST
+    program, host = load_host(compute.host), NO_HOST
     if compute.launch == "queued" and not (compute.profile or given):
-        program = load_host(compute.host)
         layers = with_issue(layers, program, precision, host_factor * host_share)
         host = host_of(layers, program, host_factor * host_share)
     update_s = _measured_optimizer_s(model, optimizer, compute)
     if update_s is None:
-        update_s = _optimizer_s(model, gpu, precision, optimizer)
-        if is_blocking:
-            update_s += update_wait_s(host_of(layers, load_host(compute.host), issue_factor))
+        waits_s = update_wait_s(host_of(layers, program, issue_factor)) if is_blocking else 0.0
+        update_s = _optimizer_s(model, gpu, precision, optimizer) + waits_s
     return Workload(
         model=model,
         batch=batch,

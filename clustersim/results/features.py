@@ -20,10 +20,10 @@ kernels, or a measured run of the same training."""
 class Features:
     """A forecast as its class sees it.
 
-    `architecture` is that of the GPUs (`ampere`), `program` the family of programs that train, `layout` how the model
-    is laid over GPUs (`layout_kind`), `strategy` how gradients are exchanged, `origin` one of `ORIGINS`, `hosts` the
-    class of `hosts_kind`, and `work` what most of the FLOP of the model is in: `convolutions`, `products` or
-    `recurrent`.
+    `architecture` is that of the GPUs (`ampere`), and `program` the family of programs that train. `layout` says how
+    the model is laid over GPUs (`layout_kind`), and `strategy` how gradients are exchanged. `origin` is one of
+    `ORIGINS`, and `hosts` the class of `hosts_kind`. `work` is what has most of the model's FLOP: `convolutions`,
+    `products` or `recurrent`.
     """
 
     architecture: str

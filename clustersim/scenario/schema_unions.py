@@ -32,6 +32,7 @@ class _Joining:
         self._made: Schema = {}
 
     def whole(self, schema: Schema) -> Schema:
+        """Return the schema with joined unions, and with those definitions only that it still refers to."""
         top = self._part({key: value for key, value in schema.items() if key != "$defs"}, "")
         kept: Schema = {}
         waiting = _references(top)

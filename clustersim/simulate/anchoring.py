@@ -4,9 +4,10 @@ Each measured run is forecast at its own point, without its figure. One factor o
 forecast the measured figure; from two runs on, a fixed time of every iteration is found as well. All points then have
 both. Logs of collectives fit the constants of the transport before that.
 
-The factor multiplies every kernel of a GPU, those of layers, of the update, and those that sum, cast, copy and compress
-gradients and weights, and what the host takes to issue them: a figure does not tell which of the two is slower. Where
-the GPU waits for its host, kernels alone would need an absurd factor. It does not multiply communication or the input.
+The factor multiplies every kernel of a GPU: those of layers, of the update, and those that sum, cast, copy and compress
+gradients and weights. It also multiplies the time of the host to issue them, because a figure does not tell which of
+the two is slower. Where the GPU waits for its host, kernels alone would need an absurd factor. The factor does not
+multiply communication or the input.
 The fixed time is compute at the beginning of an iteration, in which the host issues nothing.
 """
 

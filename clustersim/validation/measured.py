@@ -115,6 +115,7 @@ class _Table:
         self.mistakes: list[Mistake] = []
 
     def check_header(self, cells: list[TableCell]) -> None:
+        """Note what is wrong with the names of the columns."""
         for cell in cells:
             if not cell.text:
                 self.wrong(cell, None, "the column has no name", "''", "a fixed column, or a key of the scenario")
@@ -172,6 +173,7 @@ class _Table:
         return value
 
     def number(self, cell: TableCell) -> float | None:
+        """Return the figure of a cell; None, and a mistake, if it is not a number above 0."""
         try:
             value = float(cell.text)
         except ValueError:
@@ -189,6 +191,7 @@ class _Table:
             self.wrong(cell, key, f"expected one of {names} (got '{cell.text[:60]}')", cell.text[:60], names)
 
     def metric(self, metric: TableCell, unit: TableCell) -> None:
+        """Note a metric that does not exist, or a unit that is not one of the metric's."""
         try:
             units = units_of(metric.text)
         except InputError as error:

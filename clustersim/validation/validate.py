@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from clustersim import __version__
 from clustersim.errors import InputError, Mistake
@@ -71,9 +72,17 @@ def compared(row: Measured, found: Answer) -> Compared:
     """Return a figure beside its simulated value, which `found` must have."""
     assert found.document is not None
     value = simulated(found.document, row.metric, row.unit)
+    num_gpus = int(found.document["num_gpus"])
+    return beside(row, value, num_gpus, found.features or {}, found.group, found.method)
+
+
+def beside(
+    row: Measured, value: float, num_gpus: int, features: Mapping[str, Any], group: str, method: str
+) -> Compared:
+    """Return a figure beside a forecast of it, `value`, in the figure's own unit."""
     return Compared(
         metric=row.metric,
-        num_gpus=int(found.document["num_gpus"]),
+        num_gpus=num_gpus,
         role=row.role,
         simulated=value,
         measured=row.value,
@@ -86,9 +95,9 @@ def compared(row: Measured, found: Answer) -> Compared:
         scenario=row.scenario,
         settings=dict(row.settings),
         line=row.line,
-        features=found.features or {},
-        group=found.group,
-        method=found.method,
+        features=features,
+        group=group,
+        method=method,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from clustersim.hardware import TRANSPORTS
 from clustersim.kernels.layer_times import Library
 from clustersim.scenario.software_keys import FIELDS, STAYS, SoftwareKeys
+from clustersim.scenario.software_sheets import checked_software
 from clustersim.software import SOFTWARE, load_software
 from clustersim.strategies import STRATEGIES
 
@@ -40,7 +42,10 @@ def test_every_setting_has_a_source_and_is_one_that_a_scenario_has(name: str) ->
 @pytest.mark.parametrize("name", SOFTWARE)
 def test_every_setting_is_valid_where_a_scenario_would_write_it(name: str) -> None:
     settings = {key: value for key, value in load_software(name).values.items() if key in FIELDS}
-    SoftwareKeys.model_validate({"name": name, **settings})
+    written = SoftwareKeys.model_validate_json(json.dumps({"name": name, **settings}), strict=True)
+    assert {key for key in settings if getattr(written, key) is None} == set()
+    sheet = SOFTWARE.find(name)
+    assert checked_software(str(sheet)).values == load_software(name).values
 
 
 @pytest.mark.parametrize("library", get_args(Library))

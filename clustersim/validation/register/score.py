@@ -12,7 +12,7 @@ from clustersim.validation.metrics import si_unit, units_of
 from clustersim.validation.pool import OnProgress, answer_all
 from clustersim.validation.register.entry import RegisterEntry, load_entries
 from clustersim.validation.score import Summary, summarise
-from clustersim.validation.validate import compared, label_of, mistakes_of
+from clustersim.validation.validate import beside, compared, mistakes_of
 from clustersim.validation.verdict import CaseVerdict, Compared, Skipped
 
 REGISTER_SCHEMA = "clustersim.register/1"
@@ -124,27 +124,7 @@ def first_verdict(entry: RegisterEntry) -> CaseVerdict:
         first = entry.first_of(row)
         sizes = units_of(row.metric)
         value = first.value * sizes[first.unit] / sizes[row.unit]
-        points.append(
-            Compared(
-                metric=row.metric,
-                num_gpus=first.num_gpus,
-                role=row.role,
-                simulated=value,
-                measured=row.value,
-                unit=row.unit,
-                error=value / row.value - 1.0,
-                provenance=row.provenance,
-                where=row.where,
-                label=label_of(row),
-                note=row.note,
-                scenario=row.scenario,
-                settings=dict(row.settings),
-                line=row.line,
-                features=first.features,
-                group=first.group,
-                method=first.method,
-            )
-        )
+        points.append(beside(row, value, first.num_gpus, first.features, first.group, first.method))
     return CaseVerdict(entry.name, entry.title, tuple(points))
 
 
