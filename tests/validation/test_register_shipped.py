@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from clustersim.results.checked import shipped_forecasts
 from clustersim.validation import own_cases, shipped_cases
 from clustersim.validation.register import load_entries, score_register, shipped_entries
 from clustersim.validation.register.entry import register_folder
+from clustersim.validation.score import summarise
 
 ROOT = register_folder().parent.parent
 ENTRIES = sorted(shipped_entries())
@@ -116,3 +118,16 @@ def test_the_readme_leads_with_the_first_forecasts() -> None:
     assert said in accuracy
     assert f"({first.num_points} figures of {len(scored.errors_by_source())} sources" in accuracy
     assert accuracy.index(said) < accuracy.index("Cases that were looked at during development")
+
+
+def test_the_readme_has_the_errors_of_the_register_with_one_run_as_an_anchor() -> None:
+    by_source: dict[str, list[float]] = {}
+    for each in shipped_forecasts().of_anchored(True):
+        if each.case in ENTRIES:
+            by_source.setdefault(each.source, []).extend(1.0 / ratio - 1.0 for ratio in each.ratios)
+    found = summarise(list(by_source.values()))
+    assert found.median_abs_error is not None
+    assert found.p90_abs_error is not None
+    median, p90 = (f"{100 * error:.0f} %" for error in (found.median_abs_error, found.p90_abs_error))
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"{median} and {p90}** for the other {found.num_points} figures" in readme

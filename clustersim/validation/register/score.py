@@ -18,6 +18,10 @@ from clustersim.validation.verdict import CaseVerdict, Compared, Skipped
 REGISTER_SCHEMA = "clustersim.register/1"
 
 
+_TIMES = ("iteration_s", "update_s", "time_to_train_s")
+"""Metrics that are the smaller the faster a training is."""
+
+
 @dataclass(frozen=True)
 class EntryScore:
     """One entry with figures: its first forecasts beside them, and those of the present version if it was asked.
@@ -117,6 +121,17 @@ def score_register(
     return RegisterScore(__version__, tuple(scores), waiting, tuple(skipped))
 
 
+def in_speed(point: Compared) -> Compared:
+    """Return a figure with the error of the speed: that of a time is measured / simulated - 1.
+
+    So a positive error is a forecast that is too quick, whatever was measured, and one that is far too quick is not
+    bounded by 100 %.
+    """
+    if point.metric not in _TIMES:
+        return point
+    return replace(point, error=point.measured / point.simulated - 1.0)
+
+
 def first_verdict(entry: RegisterEntry) -> CaseVerdict:
     """Return the figures of an entry beside its first forecasts."""
     points = []
@@ -124,7 +139,7 @@ def first_verdict(entry: RegisterEntry) -> CaseVerdict:
         first = entry.first_of(row)
         sizes = units_of(row.metric)
         value = first.value * sizes[first.unit] / sizes[row.unit]
-        points.append(beside(row, value, first.num_gpus, first.features, first.group, first.method))
+        points.append(in_speed(beside(row, value, first.num_gpus, first.features, first.group, first.method)))
     return CaseVerdict(entry.name, entry.title, tuple(points))
 
 
@@ -144,7 +159,7 @@ def _replayed(
         for row in score.entry.rows:
             answer = answers[score.entry.question(row)]
             if answer.document is not None:
-                points.append(compared(row, answer))
+                points.append(in_speed(compared(row, answer)))
                 continue
             which = " ".join([f"{row.scenario}.yaml", *row.overrides])
             skipped.append(Skipped(score.entry.name, f"{which}: {answer.failure}"))

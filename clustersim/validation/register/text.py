@@ -21,7 +21,8 @@ _PAGE = """\
 This page is written by `clustersim register score --markdown docs/register.md`. Each forecast was written to
 `validate/register/<entry>/forecast.json`, with its date, the version and the hashes of its files, before the measured
 figure was read; it is never rewritten. [The rule](../validate/register/README.md) by which sources are chosen was
-written before the sources were. The error is forecast / measured - 1. Every source has equal weight.
+written before the sources were. The error is that of the speed, forecast / measured - 1.
+Above 0 the forecast is too quick, also where a time was measured. Every source has equal weight.
 
 *First* is the forecast as it was first made; it is the error to expect of a new forecast. *Present* is the same
 scenario simulated by the present version, which was developed while the figures were known.
