@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -116,8 +117,11 @@ def _print_table(result: Sweep) -> None:
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if is_known else _PIPED_WIDTH)
-    for part in (*tables(result, console.width), job_table(result), failure_table(result)):
-        if part is not None:
+    others = [found.parts(console.width) for found in (job_table(result), failure_table(result)) if found is not None]
+    for part in chain(tables(result, console.width), *others):
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
             console.print(part)
     for line in lines_below(result):
         typer.echo(line)
