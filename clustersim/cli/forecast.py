@@ -49,7 +49,8 @@ def run(
     """Forecast a scenario: print a table, write a report.
 
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
-    report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With --json: one document on stdout, and only the requested files.
+    report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With
+    --json: one document on stdout, and only the requested files.
     """
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
