@@ -235,7 +235,7 @@ def memory_per_gpu(
     held = {
         "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
         "gradients": gradients,
-        "optimizer": parameters * optimizer.state_bytes_per_parameter,
+        "optimizer": optimizer.state_bytes(model.layers),
         "activations": activations,
     }
     copies = weight_copy_bytes(model, precision)

@@ -302,7 +302,7 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
         "weights": weights * rules.share_of("zero-3") + master * rules.share_of(*all_levels) * on_gpu,
         "gradients": gradient
         * (num * rules.share_of("zero-2", "zero-3") if rules.most_gradients is None else rules.most_gradients),
-        "optimizer": num * rules.optimizer.state_bytes_per_parameter * rules.share_of(*all_levels) * on_gpu,
+        "optimizer": rules.optimizer.state_bytes(model.layers) * rules.share_of(*all_levels) * on_gpu,
     }
     if copies:
         held["weight copies"] = copies * rules.share_of("zero-3")
