@@ -301,9 +301,14 @@ class _ProgramBuilder:
 
     def _weight_gathers(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
         """Yield the all-gathers of a unit's weights; those of experts are among the GPUs with the same experts."""
+        frozen = self.exchange.frozen_bytes(part, unit)
         for axis, whole in self.exchange.replicated(part, unit):
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
-            yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
+            num_bytes = whole * self.rules.weight_bytes + frozen.pop(axis, 0.0)
+            yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, num_bytes)
+        for axis, num_bytes in frozen.items():
+            key = Key(f"frozen weights of experts {phase}", micro, part.first + unit.start)
+            yield Call(key, "all-gather", axis, num_bytes)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: IssueTimes = NO_ISSUE) -> None:
         if seconds or issue.host_s:

@@ -180,6 +180,18 @@ class GradientExchange:
         if expert_parameters and self.grid.data * self.grid.context > 1:
             yield EXPERT_REPLICAS, float(expert_parameters)
 
+    def frozen_bytes(self, part: Part, unit: range) -> dict[str, float]:
+        """Return the bytes of a unit's frozen weights that are gathered, by the axis along which they are sharded."""
+        found: dict[str, float] = {}
+        for layer in unit:
+            piece = part.pieces[layer]
+            if piece.layer.frozen_bytes:
+                axis = EXPERT_REPLICAS if is_expert_parallel(piece, self.grid) else self.axis
+                found[axis] = found.get(axis, 0.0) + piece.layer.frozen_bytes
+        return {
+            axis: size for axis, size in found.items() if axis == self.axis or self.grid.data * self.grid.context > 1
+        }
+
     def all_reduce_micro_batch(self, ops: list[Op | Pass], micro: int) -> list[Key]:
         """All-reduce the gradients of one micro-batch, bucket by bucket; return the keys that the update waits for."""
         if self.grid.num_replicas > 1:
