@@ -218,8 +218,9 @@ class LayoutCollectives:
         return collective
 
     def _algorithm_of(self, op: Call) -> str:
-        """Return the scenario's algorithm for collectives among copies without a root, `auto` for all others."""
-        return self._algorithm if op.axis in _REPLICA_AXES and not op.has_root else "auto"
+        """Return the scenario's algorithm for sums and gathers among copies, `auto` for all other collectives."""
+        is_other = op.has_root or op.op == "all-to-all"
+        return self._algorithm if op.axis in _REPLICA_AXES and not is_other else "auto"
 
 
 def _when_all_done(events: Sequence[simpy.Event], begin: Callable[[simpy.Event], None], done: simpy.Event) -> None:

@@ -22,7 +22,7 @@ from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.layer_times import Estimate, Library, estimate_layers
 from clustersim.kernels.measured_tables import Kernels, chosen_kernels
 from clustersim.kernels.memory import memory_per_gpu
-from clustersim.kernels.optimizer import OptimizerSpec
+from clustersim.kernels.optimizer import OptimizerSpec, UpdateWork
 from clustersim.kernels.profile import read_profile
 from clustersim.kernels.programs.blocking_launches import Launch, update_wait_s, with_launch_waits
 from clustersim.kernels.programs.channels_last import Layout
@@ -488,7 +488,11 @@ def _measured_optimizer_s(model: Model, optimizer: OptimizerSpec, compute: Compu
 
 
 def _optimizer_s(model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec) -> float:
+    return update_work(model, gpu, precision, optimizer).seconds
+
+
+def update_work(model: Model, gpu: Gpu, precision: str, optimizer: OptimizerSpec) -> UpdateWork:
+    """Return the update of a model, or of a stage of one, on a GPU."""
     number = PRECISIONS[precision]
-    launches = sum(1 for layer in model.layers if layer.num_parameters)
     copy_bytes = number.weight_bytes if number.master_bytes else 0.0
-    return optimizer.update_s(model.num_parameters, gpu, launches=launches, copy_bytes=copy_bytes)
+    return optimizer.work_of(model.layers, gpu, copy_bytes=copy_bytes)

@@ -208,7 +208,18 @@ def _gemms(
         return fused_attention_gemms(layer, batch, phase, constants, formats.operand_bytes, _flash(library))
     make, derating = makers.get(layer.op, linear_gemms), gemm_derating(layer, constants)
     found = make(layer.shape, batch, phase, constants, formats.operand_bytes)
+    if layer.frozen_bytes:
+        found = [_widened(gemm, layer, phase, formats) for gemm in found]
     return found if derating == 1 else [replace(gemm, penalty=gemm.penalty / derating) for gemm in found]
+
+
+def _widened(gemm: Gemm, layer: Layer, phase: Phase, formats: Precision) -> Gemm:
+    """Return a product with the kernel that widens its frozen weights first, if they are stored in fewer bits."""
+    weights = float(layer.shape["inputs"] * layer.shape["outputs"] * layer.shape["count"])
+    stored, read = layer.frozen_bytes or 0.0, formats.operand_bytes * weights
+    if layer.op not in ("fully-connected", "experts") or phase == "backward_weights" or stored >= read:
+        return gemm
+    return replace(gemm, layout_bytes=gemm.layout_bytes + stored + read, launches=gemm.launches + 1)
 
 
 def _flash(library: Library) -> int:
@@ -266,6 +277,8 @@ def _layer_time(
         return LayerTime(layer, forward_s, data_s, weights_s, "estimated")
     forward_s = max(moved(0), computed(layer.flop)) + rates.launch_s
     data_s = max(moved(1), computed(layer.flop_backward_data)) + rates.launch_s
+    if layer.is_frozen and layer.op == "embedding":
+        data_s = 0.0
     weights_s = computed(layer.flop_backward_weights) + rates.launch_s if layer.flop_backward_weights else 0.0
     return LayerTime(layer, forward_s, data_s, weights_s, "estimated")
 

@@ -106,7 +106,7 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[f
     is overwritten in place (by an activation, or by a residual connection before one) keeps nothing. Of branches only
     the next layer in the list is considered, and it reads an output if that is no larger than its input.
     """
-    number = layer_precision(precision, casts_all)
+    number = layer_precision(precision, casts_all or model.is_frozen)
     written = written_bytes(model, number)
     outputs: list[float] = []
     kept: list[float] = []
@@ -129,7 +129,8 @@ def _reads(reader: Layer, layer: Layer) -> bool:
 def _keeps_input(layer: Layer) -> bool:
     """Return whether a gradient needs the layer's input; that of a multiplication by a scalar does not."""
     is_scale = layer.op in TIMES and layer.input_elements <= layer.output_elements and not layer.num_parameters
-    return layer.op in KEEPS_INPUT and not is_scale
+    is_fixed = layer.is_frozen and layer.op in PRODUCTS  # the gradient of its input needs its weights alone
+    return layer.op in KEEPS_INPUT and not is_scale and not is_fixed
 
 
 def _read_bytes(reader: Layer, written: float, number: Precision) -> float:
@@ -176,14 +177,14 @@ def entry_bytes(model: Model, precision: str, casts_all: bool = False) -> float:
     """Return the bytes of one sample that the first layer reads, and that stay for its gradient."""
     if not model.layers:
         return 0.0
-    number, first = layer_precision(precision, casts_all), model.layers[0]
+    number, first = layer_precision(precision, casts_all or model.is_frozen), model.layers[0]
     return first.input_elements * _read_bytes(first, number.weight_bytes, number)
 
 
 def weight_copy_bytes(model: Model, precision: str) -> float:
     """Return the bytes of the 16-bit copies of weights that autocast makes for GEMMs, and keeps for backward.
 
-    A matrix that another layer owns has a separate copy.
+    A matrix that another layer owns has a separate copy, and frozen ones have none: they are stored as they are read.
     """
     number = PRECISIONS[precision]
     if number.operand_bytes >= number.weight_bytes:
@@ -193,6 +194,8 @@ def weight_copy_bytes(model: Model, precision: str) -> float:
 
 def _multiplied(layer: Layer) -> float:
     """Return the weights that a GEMM reads: its own, or an embedding's; a second tower adds none."""
+    if layer.is_frozen:
+        return 0.0
     is_tied = layer.op == "fully-connected" and not layer.num_parameters and not layer.weights_of and layer.shape
     sizes = ("inputs", "outputs", "count")
     return float(math.prod(layer.shape[size] for size in sizes) if is_tied else layer.num_parameters)
@@ -235,12 +238,14 @@ def memory_per_gpu(
     held = {
         "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
         "gradients": gradients,
-        "optimizer": parameters * optimizer.state_bytes_per_parameter,
+        "optimizer": optimizer.state_bytes(model.layers),
         "activations": activations,
     }
     copies = weight_copy_bytes(model, precision)
     if copies:
         held["weight copies"] = copies
+    if model.is_frozen:
+        held["frozen weights"] = model.frozen_bytes
     slack = SLACK * sum(held.values())
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
 
@@ -248,7 +253,7 @@ def memory_per_gpu(
 def _fullest(model: Model, batch: int, precision: str, each: float, stay: bool) -> tuple[float, float]:
     """Return the bytes of parameters' gradients and of activations at the peak of a backward pass."""
     kept = kept_bytes(model, precision)
-    passing = passing_bytes(model.layers, written_bytes(model, PRECISIONS[precision]), kept)
+    passing = passing_bytes(model.layers, written_bytes(model, layer_precision(precision, model.is_frozen)), kept)
     total = entry_bytes(model, precision) + sum(kept)
     parameters = [float(layer.num_parameters) for layer in model.layers]
     made = [sum(parameters)] * len(parameters) if stay else np.cumsum(parameters[::-1])[::-1].tolist()

@@ -30,6 +30,8 @@ class Layer:
     `branch` names the path of a layer where a network branches: consecutive layers with a branch name
     lie between a split and its join, and those of one name are one path. `weights_of` names a
     layer above whose weights it also uses, such as the second tower of a Siamese network: it has none of its own.
+
+    `frozen_bytes` are those of its weights as stored, if these are not trained: they are no `num_parameters`.
     """
 
     name: str
@@ -44,6 +46,17 @@ class Layer:
     kept_bytes: float | None = None
     branch: str = ""
     weights_of: str = ""
+    frozen_bytes: float | None = None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether its weights, if it has any, are not trained."""
+        return self.frozen_bytes is not None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it has weights of its own, trained or frozen."""
+        return self.num_parameters > 0 or bool(self.frozen_bytes)
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,16 @@ class Model:
     @property
     def num_parameters(self) -> int:
         return sum(layer.num_parameters for layer in self.layers)
+
+    @property
+    def frozen_bytes(self) -> float:
+        """Bytes of frozen weights, as stored."""
+        return sum(layer.frozen_bytes or 0.0 for layer in self.layers)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether some of its weights are frozen."""
+        return any(layer.is_frozen for layer in self.layers)
 
     @property
     def flop(self) -> float:

@@ -18,6 +18,8 @@ def shared_weights(layers: Sequence[Layer]) -> dict[int, tuple[int, int]]:
     for index, layer in enumerate(layers):
         if layer.op != "fully-connected" or layer.num_parameters or layer.weights_of or not layer.shape:
             continue
+        if layer.is_frozen:
+            continue
         size = math.prod(layer.shape[key] for key in ("inputs", "outputs", "count"))
         owners = (at for at, each in enumerate(layers) if each.op == "embedding" and each.num_parameters >= size)
         if (owner := next(owners, None)) is not None:

@@ -29,6 +29,7 @@ from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.schedules import Slot
 from clustersim.parallelism.split import WHOLE_FEATURES
 from clustersim.parallelism.tensor_overlap import overlapped_ops
+from clustersim.parallelism.updates import StageUpdate
 from clustersim.program.issue import NO_ISSUE, IssueTimes, PassIssue, issue_of_pass
 from clustersim.program.ops import (
     BACKWARD,
@@ -51,13 +52,13 @@ from clustersim.program.ops import (
 
 
 def compile_stage(
-    stage: int, grid: Grid, parts: Sequence[Part], slots: Sequence[Slot], update_s: float, rules: Rules
+    stage: int, grid: Grid, parts: Sequence[Part], slots: Sequence[Slot], update: StageUpdate, rules: Rules
 ) -> StagePlan:
     """Compile the program of a stage; its slots are the order of its passes of micro-batches through its chunks.
 
     `parts` are those of the whole model [stages x chunks]; part k is on stage k mod p.
     """
-    builder = _ProgramBuilder(stage, grid, parts, rules, update_s)
+    builder = _ProgramBuilder(stage, grid, parts, rules, update)
     phases = {slot.phase for slot in slots}
     if UPDATE in phases:
         builder.staleness = -min(slot.micro_batch for slot in slots)
@@ -89,7 +90,7 @@ class _ProgramBuilder:
     grid: Grid
     parts: Sequence[Part]
     rules: Rules
-    update_s: float
+    update: StageUpdate
     staleness: int | None = None  # of weights, if each micro-batch is an update
     ops: list[Op | Pass] = field(default_factory=list)
     turns_around: bool = False  # whether the current pass is directly followed by its backward, or is that backward
@@ -101,7 +102,7 @@ class _ProgramBuilder:
     exchange: GradientExchange = field(init=False)
 
     def __post_init__(self) -> None:
-        self.exchange = GradientExchange(self.stage, self.grid, self.parts, self.rules, self.update_s)
+        self.exchange = GradientExchange(self.stage, self.grid, self.parts, self.rules, self.update)
 
     def write(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
         """Append one slot: the last one of a chunk in full, others as passes of a shared body.
@@ -141,8 +142,9 @@ class _ProgramBuilder:
                 self.to_update = self.exchange.all_reduce_micro_batch(self.ops, slot.micro_batch)
         elif slot.phase == UPDATE:
             self.ops += [Wait(key._replace(micro_batch=slot.micro_batch)) for key in self.to_update]
-            issue = update_issue(self.update_s, self.rules.host, self.grid.pipeline)
-            self.ops.append(Compute(UPDATE, self.update_s, UPDATE, slot.micro_batch, issue=issue))
+            seconds = self.update.seconds
+            issue = update_issue(seconds, self.rules.host, self.grid.pipeline)
+            self.ops.append(Compute(UPDATE, seconds, UPDATE, slot.micro_batch, issue=issue))
         else:
             self._weights(part, slot.micro_batch, is_last)
 
@@ -299,9 +301,14 @@ class _ProgramBuilder:
 
     def _weight_gathers(self, part: Part, unit: range, micro: int, phase: str) -> Iterator[Call]:
         """Yield the all-gathers of a unit's weights; those of experts are among the GPUs with the same experts."""
+        frozen = self.exchange.frozen_bytes(part, unit)
         for axis, whole in self.exchange.replicated(part, unit):
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
-            yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, whole * self.rules.weight_bytes)
+            num_bytes = whole * self.rules.weight_bytes + frozen.pop(axis, 0.0)
+            yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, num_bytes)
+        for axis, num_bytes in frozen.items():
+            key = Key(f"frozen weights of experts {phase}", micro, part.first + unit.start)
+            yield Call(key, "all-gather", axis, num_bytes)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: IssueTimes = NO_ISSUE) -> None:
         if seconds or issue.host_s:

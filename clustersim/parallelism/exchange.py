@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clustersim.parallelism.all_reduce_combiner import AllReduceCombiner, Share
@@ -21,6 +21,7 @@ from clustersim.parallelism.plan import (
     with_merged_ops,
 )
 from clustersim.parallelism.tensor_owners import assign_owners, largest_share
+from clustersim.parallelism.updates import StageUpdate
 from clustersim.program import Bucket, assign_buckets
 from clustersim.program.ops import BACKWARD, UPDATE, Call, Compute, Key, Op, Pass, Program, Ready, Wait
 
@@ -36,7 +37,7 @@ class GradientExchange:
     grid: Grid
     parts: Sequence[Part]
     rules: Rules
-    update_s: float
+    update: StageUpdate
     completed: list[tuple[int, float, str]] = field(default_factory=list)  # operations before, parameters, layer
     places: list[int] = field(default_factory=list)  # in the model, of the layers of `completed`
     first_uses: list[tuple[int, int]] = field(default_factory=list)  # operations before a layer, and its place
@@ -179,6 +180,18 @@ class GradientExchange:
         if expert_parameters and self.grid.data * self.grid.context > 1:
             yield EXPERT_REPLICAS, float(expert_parameters)
 
+    def frozen_bytes(self, part: Part, unit: range) -> dict[str, float]:
+        """Return the bytes of a unit's frozen weights that are gathered, by the axis along which they are sharded."""
+        found: dict[str, float] = {}
+        for layer in unit:
+            piece = part.pieces[layer]
+            if piece.layer.frozen_bytes:
+                axis = EXPERT_REPLICAS if is_expert_parallel(piece, self.grid) else self.axis
+                found[axis] = found.get(axis, 0.0) + piece.layer.frozen_bytes
+        return {
+            axis: size for axis, size in found.items() if axis == self.axis or self.grid.data * self.grid.context > 1
+        }
+
     def all_reduce_micro_batch(self, ops: list[Op | Pass], micro: int) -> list[Key]:
         """All-reduce the gradients of one micro-batch, bucket by bucket; return the keys that the update waits for."""
         if self.grid.num_replicas > 1:
@@ -202,7 +215,7 @@ class GradientExchange:
             ops[ready[number] : ready[number]] = [*self._kernels_before(buckets[number]), Ready(number)]
         ops += [Wait(key) for key in self.reductions]
         program = Program(self.stage, with_merged_ops(ops))
-        return StagePlan(program, iteration_of(program, buckets, self.update_s + self._kernels_after_s(1.0)))
+        return StagePlan(program, iteration_of(program, buckets, self.update.seconds + self._kernels_after_s(1.0)))
 
     def _sharded(self, ops: list[Op | Pass], buckets: list[Bucket], ready: list[int]) -> StagePlan:
         """Return the program if replicas shard: reductions, update of the own shard, gathers of the weights."""
@@ -217,7 +230,10 @@ class GradientExchange:
                 ops[ready[number] : ready[number]] = [*self._kernels_before(buckets[number]), *summed]
         ops += [Wait(key) for key in [*self.reductions, *self.combiner.insert_into(ops)]]
         share = self._updated_share()
-        ops.append(self._update(self.update_s * share + self._kernels_after_s(share)))
+        sends = not rules.by_tensors and not rules.skips_update
+        ops += _awaited(self.update.gathers(rules.sharding, self.axis) if sends else ())
+        ops.append(self._update(self.update.shared_s(share) + self._kernels_after_s(share)))
+        ops += _awaited(self.update.returns(rules.sharding, self.axis) if sends else ())
         is_gathered = rules.sharding == "zero-3" or rules.gathers_each_pass
         if not is_gathered and self.grid.shard_group_size > 1 and not rules.skips_update:
             call_of = self._broadcasts() if rules.by_tensors else self._gathers(buckets)
@@ -328,3 +344,9 @@ class GradientExchange:
         ops += self.host.update(gathers)
         program = Program(self.stage, with_merged_ops(ops))
         return StagePlan(program, iteration_of(program, [], 0.0), self.host.most_parameters(is_sharded))
+
+
+def _awaited(calls: Iterable[Call]) -> list[Op]:
+    """Return collectives, and waits for all of them behind the last."""
+    found = list(calls)
+    return [*found, *(Wait(call.key) for call in found)]

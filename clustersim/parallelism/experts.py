@@ -86,6 +86,7 @@ def _own(piece: Piece, degree: int, imbalance: float) -> Piece:
         flop_backward_data=layer.flop_backward_data * imbalance,
         flop_backward_weights=layer.flop_backward_weights * imbalance,
         num_parameters=-(-layer.num_parameters // degree),
+        frozen_bytes=None if layer.frozen_bytes is None else layer.frozen_bytes / degree,
         input_elements=layer.input_elements * imbalance,
         output_elements=layer.output_elements * imbalance,
         shape=shape,

@@ -73,6 +73,7 @@ from clustersim.parallelism.stages import (
 )
 from clustersim.parallelism.tensor_overlap import with_ring_steps
 from clustersim.parallelism.tensor_owners import largest_share
+from clustersim.parallelism.updates import StageUpdate, stage_update
 from clustersim.program.buckets import Caps
 from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers
 from clustersim.program.ops import UPDATE, Key, Read
@@ -170,7 +171,7 @@ def _lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelL
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
     own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
     plans = [
-        compile_stage(stage, grid, parts, slots[stage], _update_s(whole, own[stage]), rules)
+        compile_stage(stage, grid, parts, slots[stage], _update(training, own[stage], grid), rules)
         for stage in range(grid.pipeline)
     ]
     memory_rules = _memory_rules(layout, grid, training)
@@ -405,6 +406,12 @@ def _parts(
             kept = tuple(training.whole.batch * num_bytes for num_bytes in each)
         parts.append(Part(first, own, tuple(times[first:end]), repeated, units, entry, kept))
     return parts
+
+
+def _update(training: TrainingSetup, parts: Sequence[Part], grid: Grid) -> StageUpdate:
+    """Return the optimizer's update of a stage."""
+    pieces = [piece for part in parts for piece in part.pieces]
+    return stage_update(training.whole, training.optimizer, pieces, grid)
 
 
 def _update_s(whole: Workload, parts: Sequence[Part]) -> float:

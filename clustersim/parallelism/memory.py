@@ -42,7 +42,7 @@ from clustersim.parallelism.offload import most_kept
 from clustersim.parallelism.recomputation import kept_of_products, recomputes_input
 from clustersim.parallelism.ring import BUFFERS
 from clustersim.parallelism.split import Piece
-from clustersim.parallelism.unsharded import unsharded_bytes
+from clustersim.parallelism.unsharded import largest_pair, unsharded_bytes
 from clustersim.program.exchange_buffers import NO_EXCHANGE_BUFFERS, ExchangeBuffers
 
 
@@ -302,10 +302,12 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
         "weights": weights * rules.share_of("zero-3") + master * rules.share_of(*all_levels) * on_gpu,
         "gradients": gradient
         * (num * rules.share_of("zero-2", "zero-3") if rules.most_gradients is None else rules.most_gradients),
-        "optimizer": num * rules.optimizer.state_bytes_per_parameter * rules.share_of(*all_levels) * on_gpu,
+        "optimizer": rules.optimizer.state_bytes(model.layers) * rules.share_of(*all_levels) * on_gpu,
     }
     if copies:
         held["weight copies"] = copies * rules.share_of("zero-3")
+    if model.is_frozen:
+        held["frozen weights"] = model.frozen_bytes * rules.share_of("zero-3")
     if rules.versions > 1:
         held["stashed weights"] = (rules.versions - 1) * weights
     read = (weights + copies) / num if num else 0.0
@@ -314,6 +316,10 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
     if rules.from_fp32:
         held["weights"] = num * model.weight_share * (number.master_bytes or number.weight_bytes) * rules.share
         held.pop("weight copies", None)
+    if model.is_frozen and rules.sharding == "zero-3":
+        whole += largest_pair([sum(layer.frozen_bytes or 0.0 for layer in block) for block in blocks]) * (
+            1 - rules.share
+        )
     if whole:
         held["blocks in use"] = whole
     return held
@@ -355,7 +361,7 @@ def _untied(model: Model) -> Model:
 
 
 def _with_own_matrix(layer: Layer) -> Layer:
-    if layer.op != "fully-connected" or layer.num_parameters or layer.weights_of or not layer.shape:
+    if layer.op != "fully-connected" or layer.has_weights or layer.weights_of or layer.is_frozen or not layer.shape:
         return layer
     return replace(layer, num_parameters=prod(layer.shape[key] for key in ("inputs", "outputs", "count")))
 

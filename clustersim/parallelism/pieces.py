@@ -97,6 +97,7 @@ def divided(layer: Layer, own: int, whole: int) -> Layer:
         input_elements=layer.input_elements * share,
         output_elements=layer.output_elements * share,
         kept_bytes=None if layer.kept_bytes is None else layer.kept_bytes * share,
+        frozen_bytes=None if layer.frozen_bytes is None else layer.frozen_bytes * share,
     )
 
 

@@ -51,7 +51,7 @@ def block_starts(layers: Sequence[Layer]) -> list[int]:
     if not layers:
         return []
     if not any(layer.op in JOINS for layer in layers):
-        trained = [number for number, layer in enumerate(layers) if layer.num_parameters]
+        trained = [number for number, layer in enumerate(layers) if layer.has_weights]
         each = ceil(sqrt(len(trained))) or 1
         return [0, *trained[each::each]]
     starts = [0, *(cut for cut in cut_points(layers) if 0 < cut < len(layers))]

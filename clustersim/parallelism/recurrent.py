@@ -64,7 +64,14 @@ def _chunk_of(piece: Piece, num_chunks: int) -> Piece:
         tuple(replace(call, bytes_per_sample=call.bytes_per_sample / num_chunks) for call in each)
         for each in (piece.before_forward, piece.after_forward, piece.before_backward, piece.after_backward)
     )
-    return Piece(replace(chunk, num_parameters=layer.num_parameters), piece.is_split, before, after, back, behind)
+    return Piece(
+        replace(chunk, num_parameters=layer.num_parameters, frozen_bytes=layer.frozen_bytes),
+        piece.is_split,
+        before,
+        after,
+        back,
+        behind,
+    )
 
 
 def _mistake(message: str, num_chunks: int, allowed: str) -> InputError:

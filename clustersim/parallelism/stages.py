@@ -22,7 +22,7 @@ def cut_points(layers: Sequence[Layer]) -> list[int]:
     and otherwise, in a plain chain, after any layer. The last layer with parameters and everything after it stay
     together, and so does everything before the first one.
     """
-    trained = [number for number, layer in enumerate(layers) if layer.num_parameters]
+    trained = [number for number, layer in enumerate(layers) if layer.has_weights]
     first, last = (trained[0] + 1, trained[-1]) if trained else (1, len(layers) - 1)
     joins = [number for number, layer in enumerate(layers) if layer.op in JOINS]
     if not joins:

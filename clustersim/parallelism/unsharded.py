@@ -33,20 +33,20 @@ def unsharded_bytes(
         return 0.0
     sizes = [float(sum(layer.num_parameters for layer in block)) for block in blocks]
     if not by_fsdp:
-        return (weight_bytes * (sharding == "zero-3") + gradient_bytes) * _largest_pair(sizes)
+        return (weight_bytes * (sharding == "zero-3") + gradient_bytes) * largest_pair(sizes)
     inside = [any(layer.op == "matmul" for layer in block) for block in blocks]
     if not any(inside):
         inside = [True] * len(blocks)
     own = [size for size, is_inside in zip(sizes, inside, strict=True) if is_inside]
     root = [size for size, is_inside in zip(sizes, inside, strict=True) if not is_inside]
-    gathered = sum(root) + _largest_pair(own)
+    gathered = sum(root) + largest_pair(own)
     return weight_bytes * (gathered + max(root, default=0.0) + max(own)) + gradient_bytes * max(own)
 
 
-def _largest_pair(sizes: Sequence[float]) -> float:
+def largest_pair(sizes: Sequence[float]) -> float:
     """Return the largest sum of two neighbours.
 
-    >>> _largest_pair([3.0, 1.0, 2.0, 3.0]), _largest_pair([4.0])
+    >>> largest_pair([3.0, 1.0, 2.0, 3.0]), largest_pair([4.0])
     (5.0, 4.0)
     """
     return max((first + second for first, second in pairwise(sizes)), default=max(sizes, default=0.0))

@@ -30,6 +30,7 @@ from clustersim.scenario.offload_checks import (
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
 from clustersim.scenario.remedies import least_change, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
+from clustersim.scenario.trained_model import trained_model
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
 from clustersim.topology import Topology, place
@@ -58,7 +59,7 @@ def _image_mistakes(point: Point) -> Iterator[Mistake]:
     """Yield that the memory layout of images has no effect, or that the library does not support it."""
     compute = point.compute
     if compute.profile is None:
-        model, _ = load_workload(point.model)
+        model, _ = trained_model(point)
         key = "compute.layout" if compute.layout else "compute.library"
         number, layout = PRECISIONS[point.precision], compute.layout or "nchw"
         yield from _mistakes_of(key, partial(refuse_layout, model, number, layout, compute.library))
@@ -66,12 +67,21 @@ def _image_mistakes(point: Point) -> Iterator[Mistake]:
 
 def _unreadable(point: Point) -> Iterator[Mistake]:
     """Yield why the model or the source of its times cannot be read; later checks need both."""
-    yield from _mistakes_of("model", partial(load_workload, point.model))
+    wrong = list(_mistakes_of("model", partial(load_workload, point.model)))
+    yield from wrong or _untrainable(point)
     rate, profile = point.compute.single_gpu, point.compute.profile
     if rate is not None and rate.gpu is not None:
         yield from _mistakes_of("compute.single_gpu.gpu", partial(load_gpu, rate.gpu))
     if profile is not None:
         yield from _mistakes_of("compute.profile", partial(read_profile, profile))
+
+
+def _untrainable(point: Point) -> Iterator[Mistake]:
+    """Yield why the model cannot be trained as the scenario asks: nothing in it has the adapters of `lora`."""
+    try:
+        trained_model(point)
+    except InputError as error:
+        yield from (Place().located(each, each.key or "model") for each in error.mistakes)
 
 
 def _cluster_mistakes(point: Point) -> Iterator[Mistake]:
@@ -186,9 +196,9 @@ def _held_in_hosts(job: Point, topology: Topology, gpus: np.ndarray) -> np.ndarr
 
     Zero for a job whose model cannot be read, which is reported elsewhere.
     """
-    if list(_mistakes_of("model", partial(load_workload, job.model))):
+    if list(_mistakes_of("model", partial(trained_model, job))):
         return np.zeros(topology.num_hosts)
-    model, given_times = load_workload(job.model)
+    model, given_times = trained_model(job)
     gpu = load_gpu(str(topology.gpu_sheets[int(gpus[0])]))
     laid_out = layout_of(job, work_of(job, model, gpu, job.micro_batch, given_times), given_times)
     return held_in_hosts(laid_out, topology.gpu_hosts[gpus], topology.num_hosts)
@@ -260,7 +270,7 @@ def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Itera
 
     `hosts` [num_ranks] is the host of each rank, to whose memory it offloads.
     """
-    model, given_times = load_workload(point.model)
+    model, given_times = trained_model(point)
     if point.is_plain:
         yield from _kernel_mistakes(point, model, gpus, given_times)
         for mistake in memory_mistakes(point, model, gpus):

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, field_validator
 from clustersim.devices import Input
 from clustersim.failures import Failures
 from clustersim.hardware import TRANSPORTS
+from clustersim.kernels.adapters import Lora
 from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
@@ -109,6 +110,11 @@ class PointKeys(Spec):
     )
     optimizer: Optimizer = Field(
         default=OptimizerSpec(), description="the update rule, for its memory and time: its kind, or {kind: ...}"
+    )
+    lora: Lora | None = Field(
+        default=None,
+        description="adapters of low rank that are trained while all other weights are frozen, {rank: n, ...}; without "
+        "it all weights are trained",
     )
     compression: AnyCompression = Field(
         default=NoCompression(),

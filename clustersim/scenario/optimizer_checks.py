@@ -1,4 +1,4 @@
-"""Checks of `optimizer`: skipped updates, and updates that are issued after the sums of gradients."""
+"""Checks of `optimizer`: skipped updates, those issued after the sums of gradients, and those of whole matrices."""
 
 from __future__ import annotations
 
@@ -57,5 +57,30 @@ def issue_mistakes(point: PointKeys) -> list[Mistake]:
             allowed=allowed,
         )
         for other, is_given in others.items()
+        if is_given
+    ]
+
+
+def muon_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return where `kind: muon` is not simulated: its update is on the GPUs of a synchronous grid."""
+    if not point.optimizer.orthogonalizes:
+        return []
+    layout = point.parallelism
+    reasons = {
+        f"strategy {point.strategy.kind}": not point.strategy.all_reduces_gradients,
+        f"parallelism.kind: {layout.kind}": layout.kind != "grid",
+        f"parallelism.offload: {layout.offload}": layout.offloads("optimizer"),
+        f"precision {point.precision}": point.precision in ("fp16", "amp-fp16"),
+    }
+    allowed = "with strategy all-reduce, parallelism.kind grid, no offload of the optimizer, and no scaled fp16"
+    return [
+        Mistake(
+            f"optimizer muon is simulated only on the GPUs of a synchronous grid, without loss scaling; it does not go "
+            f"with {other}",
+            key="optimizer.kind",
+            got="muon",
+            allowed=allowed,
+        )
+        for other, is_given in reasons.items()
         if is_given
     ]

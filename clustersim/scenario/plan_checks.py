@@ -48,6 +48,7 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         "input": point.input is not None,
         "jobs": point.jobs != 1 or isinstance(point, JobPoint),
         "compression": point.compression.kind != "none",
+        "lora": point.lora is not None,
     }
     for key in (key for key, is_given in given.items() if is_given):
         message = (
@@ -66,6 +67,9 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         if got.casefold() != allowed.casefold():
             message = f"a plan {why}; leave {as_written(key).rpartition('.')[2]} out, and run the best with it"
             yield Mistake(message, key=as_written(key), got=got, allowed=allowed)
+    if point.optimizer.orthogonalizes:
+        message = "a plan bounds updates by their parameters (got muon); leave it out, and run its best with it"
+        yield Mistake(message, key="optimizer.kind", got="muon", allowed="another kind")
     if not point.strategy.all_reduces_gradients:
         message = f"a plan is for strategy all-reduce (got {point.strategy.kind})"
         yield Mistake(message, key="strategy.kind", got=point.strategy.kind, allowed="all-reduce")

@@ -15,8 +15,9 @@ from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.keys import PointKeys
 from clustersim.scenario.launch_checks import launch_mistakes
 from clustersim.scenario.layout_checks import layout_mistakes
+from clustersim.scenario.lora_checks import lora_mistakes
 from clustersim.scenario.measured import measured_mistakes
-from clustersim.scenario.optimizer_checks import issue_mistakes, skipped_mistakes
+from clustersim.scenario.optimizer_checks import issue_mistakes, muon_mistakes, skipped_mistakes
 from clustersim.spec import whole
 from clustersim.stragglers import ComputeStraggler
 from clustersim.strategies import STRATEGIES
@@ -77,6 +78,8 @@ class Point(PointKeys):
             *launch_mistakes(self),
             *skipped_mistakes(self),
             *issue_mistakes(self),
+            *muon_mistakes(self),
+            *lora_mistakes(self),
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),

@@ -13,7 +13,7 @@ from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_trans
 from clustersim.hardware.boards import other_boards
 from clustersim.hardware.sheet import Sheet, Transport
 from clustersim.kernels import Compression, check_memory
-from clustersim.model import LayerTime, Workload, load_workload, parameter_tensors
+from clustersim.model import LayerTime, Workload, parameter_tensors
 from clustersim.model.casts import casts_of
 from clustersim.model.layer import NO_HOST
 from clustersim.model.shared_weights import by_row, shared_weights
@@ -25,6 +25,7 @@ from clustersim.scenario import Point, build_topology, compression_of, gpu_memor
 from clustersim.scenario.compression import codec_of, wire_of
 from clustersim.scenario.layout import issue_factor, layout_of, of_a_batch, work_of
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
+from clustersim.scenario.trained_model import trained_model
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
 from clustersim.seeding import stream
 from clustersim.software import load_host, load_software
@@ -79,7 +80,7 @@ class Setup:
             rates = into_bytes_per_s / share, from_bytes_per_s / share
             threads = Threads(self.transport.threads or 1, *rates, self.transport.half_rate_bytes)
             self.topology = with_processes(self.topology, threads)
-        self.model, self.given_times = load_workload(point.model)
+        self.model, self.given_times = trained_model(point)
         self._workloads = Workloads() if workloads is None else workloads
         self._jobs_before = tuple(jobs_before)
         self._placed: dict[int, np.ndarray] = {}
@@ -130,7 +131,7 @@ class Setup:
         casts = casts_of(point.compute.casts, passes)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
-        key = point.model, kind, size, issue_factor(point), point.transport, point.anchoring, *asked
+        key = point.model, point.lora, kind, size, issue_factor(point), point.transport, point.anchoring, *asked
         return self._workloads.get(key, lambda: work_of(point, *known))
 
     @property

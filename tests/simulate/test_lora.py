@@ -1,0 +1,104 @@
+"""Training adapters on many GPUs: what is exchanged, gathered and stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import clustersim
+from clustersim import load_scenario
+from clustersim.errors import InputError
+from clustersim.model import load_model
+from clustersim.planner.request import plan_request
+from clustersim.simulate.setup import Setup
+from tests.placed import placed
+
+MODEL, RANK = "llama-2-7b-seq256", 8
+TRAINED = 4_194_304
+
+
+def scenario(adapters: dict[str, Any] | None, **keys: Any) -> dict[str, Any]:
+    return placed(
+        {
+            "model": MODEL,
+            "num_gpus": 4,
+            "batch": {"per_gpu": 1},
+            "topology": {"kind": "star", "num_hosts": 4, "host": {"gpu": "h100"}, "link": "10 GB/s"},
+            "transport": "ideal",
+            "strategy": {"kind": "all-reduce", "algorithm": "ring", "overlap": False},
+            "precision": "amp-bf16",
+            "software": "plain",
+            "optimizer": "adam",
+            "compute": {"kernels": "law", "variability": 0},
+            "num_iterations": 2,
+            "memory_check": False,
+            **({} if adapters is None else {"lora": adapters}),
+            **keys,
+        }
+    )
+
+
+def test_only_gradients_of_adapters_are_exchanged() -> None:
+    """A ring of 4 sends 2 x 3 / 4 of their fp32 bytes over a link."""
+    run = clustersim.simulate(scenario({"rank": RANK}))
+    assert sum(num_bytes for _, num_bytes, _ in run.buckets) == 4 * TRAINED
+    assert max(link.num_bytes for link in run.links if link.kind == "access") == 1.5 * 4 * TRAINED
+
+
+def test_without_lora_the_model_is_that_of_the_catalogue() -> None:
+    assert Setup(load_scenario(scenario(None)).points()[0].point).model is load_model(MODEL)
+
+
+@pytest.mark.parametrize("storage", ["operands", "nf4"])
+def test_sharded_weights_are_gathered_as_they_are_stored(storage: str) -> None:
+    """Every block is gathered forward and again backward: 3 / 4 of twice all bytes over a link."""
+    keys = {"rank": RANK, "storage": storage}
+    run = clustersim.simulate(scenario(keys, parallelism={"sharding": "zero-3"}))
+    own = Setup(load_scenario(scenario(keys)).points()[0].point).model
+    gathered, scattered = 2 * 0.75 * (own.frozen_bytes + 2 * TRAINED), 0.75 * 4 * TRAINED
+    assert max(link.num_bytes for link in run.links if link.kind == "access") == pytest.approx(gathered + scattered)
+    assert run.memory_parts["frozen weights"] == pytest.approx(own.frozen_bytes / 4)
+
+
+def test_a_backward_pass_has_one_product_where_it_had_two() -> None:
+    whole, adapted, stored = (
+        Setup(load_scenario(scenario(each)).points()[0].point).reference
+        for each in (None, {"rank": RANK}, {"rank": RANK, "storage": "nf4"})
+    )
+    assert 0.5 < adapted.backward_s / whole.backward_s < 0.7
+    assert 1.0 < adapted.forward_s / whole.forward_s < 1.2
+    assert stored.forward_s > adapted.forward_s
+
+
+def test_stages_divide_it_as_they_divide_the_model() -> None:
+    layouts = [
+        Setup(
+            load_scenario(scenario(each, parallelism={"pipeline": 2, "micro_batches": 1}, batch={"global": 2}))
+            .points()[0]
+            .point
+        ).laid_out
+        for each in (None, {"rank": RANK})
+    ]
+    firsts = [each.parts[1].pieces[0].layer.name for each in layouts if each is not None]
+    assert len(firsts) == 2
+    assert firsts[0] == firsts[1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"parallelism": {"tensor": 2}}, "parallelism.tensor: 2"),
+        ({"model": "resnet50"}, "no product that is known as q_proj"),
+        ({"lora": {"rank": 0}}, "rank"),
+        ({"lora": {"rank": 8, "targets": ["q"]}}, "q_proj"),
+    ],
+)
+def test_what_is_not_simulated_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_scenario(scenario({"rank": RANK}, **keys))
+
+
+def test_a_plan_refuses_it() -> None:
+    with pytest.raises(InputError, match="leave lora out"):
+        plan_request(scenario({"rank": RANK}), [4], [4], [], across_hosts=False)
