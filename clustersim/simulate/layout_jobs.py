@@ -91,6 +91,7 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: RankWork, num_se
         plans=lambda place, iteration: plan,
         slowdown=slowdown,
         slowest=job.slowest[ranks],
+        moved_s_per_byte=job.moved_s_per_byte[ranks],
         paces=None if job.paces is None else [job.paces[rank] for rank in ranks.tolist()],
         work=work,
         num_settling=num_settling,
