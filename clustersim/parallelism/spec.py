@@ -161,8 +161,8 @@ class Parallelism(Spec):
         default=None,
         description=(
             "for `sharding`: size of a shard group, that is of neighbouring replicas that shard among "
-            "themselves; replicas with the same shard in different groups all-reduce it (FSDP's "
-            "`HYBRID_SHARD`, MiCS, InternLM's `zero1`); all replicas if not given"
+            "themselves; replicas with the same shard in different groups all-reduce it (HSDP: FSDP's "
+            "`HYBRID_SHARD`; MiCS, InternLM's `zero1`); all replicas if not given"
         ),
     )
     joined_sums: Size | None = Field(
