@@ -7,6 +7,10 @@ from collections.abc import Mapping
 _SHARDED = "FSDP and ZeRO are `parallelism: {sharding: zero-3}` (or zero-1, zero-2), with `software: pytorch-fsdp`"
 _PLAIN = "DistributedDataParallel is `strategy: {kind: all-reduce}`, with `software: pytorch-ddp`"
 _HYBRID = "hybrid sharding is `parallelism: {sharding: zero-3, sharding_over: N}`, N GPUs that shard among themselves"
+_REPLICATED = (
+    "hybrid sharding is `parallelism: {sharding: zero-3, sharding_over: N}`: a mesh of R x N replicas shards over N and "
+    "has R groups, so N is dp_shard, and R follows"
+)
 _BATCH = "the batch is `batch: {per_gpu: N}` or `batch: {global: N}`"
 _BF16 = "the number format is `precision: amp-bf16`"
 _STEPS = "gradient accumulation is `parallelism: {micro_batches: N}`"
@@ -24,7 +28,8 @@ _KEYS: Mapping[str, str] = {
     "vpp": "interleaved stages are `schedule: interleaved` with `chunks`",
     "sp": "sequence parallelism is `sequence_parallel: true`",
     "fsdp": _SHARDED, "zero": _SHARDED, "zero-stage": _SHARDED, "deepspeed": _SHARDED, "ddp": _PLAIN,
-    "hsdp": _HYBRID, "hybrid-shard": _HYBRID, "dp-shard": _HYBRID, "dp-replicate": _HYBRID,
+    "hsdp": _HYBRID, "hybrid-shard": _HYBRID, "dp-shard": _REPLICATED, "dp-replicate": _REPLICATED,
+    "data-parallel-shard-degree": _REPLICATED, "data-parallel-replicate-degree": _REPLICATED,
     "batch-size": _BATCH, "global-batch-size": _BATCH, "per-device-train-batch-size": _BATCH,
     "micro-batch-size": _BATCH,
     "gradient-accumulation-steps": _STEPS, "grad-accum": _STEPS, "accumulate-grad-batches": _STEPS,
@@ -43,7 +48,7 @@ _KEYS: Mapping[str, str] = {
 
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "strategy": {"ddp": _PLAIN, "fsdp": _SHARDED, "fsdp2": _SHARDED, "zero": _SHARDED, "deepspeed": _SHARDED,
-                 "zero3": _SHARDED, "hsdp": _HYBRID, "diloco": "local SGD is `{kind: local, steps: N}`",
+                 "zero3": _SHARDED, "hsdp": _HYBRID,
                  "sync": _PLAIN, "parameter-server": "parameter servers are `{kind: server}`, or async",
                  "tensor-parallel": "tensor parallelism is `parallelism: {tensor: N}`",
                  "pipeline": "pipelines are `parallelism: {pipeline: N}`",
@@ -51,7 +56,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "sharding": {"fsdp": "FSDP is zero-3", "fsdp2": "FSDP is zero-3", "full": "FSDP's FULL_SHARD is zero-3",
                  "full-shard": "FSDP's FULL_SHARD is zero-3", "shard-grad-op": "FSDP's SHARD_GRAD_OP is zero-2",
                  "no-shard": "FSDP's NO_SHARD is none", "hsdp": _HYBRID, "hybrid-shard": _HYBRID,
-                 "ddp": "that is none"},
+                 "hybrid-shard-zero2": "that is zero-2 with sharding_over", "ddp": "that is none"},
     "precision": {"bf16": "bf16 kernels with fp32 weights are amp-bf16", "bfloat16": "that is amp-bf16",
                   "float16": "fp16 kernels with fp32 weights are amp-fp16", "half": "that is amp-fp16 or fp16",
                   "float32": "that is fp32", "mixed": "that is amp-bf16 or amp-fp16"},

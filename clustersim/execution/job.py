@@ -41,8 +41,9 @@ class Job:
     as long as those of the mean GPU. `num_iterations` updates count, after a warm-up.
 
     Bytes: the optimizer moves `update_bytes_per_byte` bytes for each byte of gradient, which is the cost of an update
-    in a server's memory. Each number of a gradient travels in `bytes_per_number`. `wire` says how compression changed
-    the gradients.
+    in a server's memory. Each number of a gradient travels in `bytes_per_number`, and has `gradient_bytes` before any
+    compression; `wire` says how compression changed the gradients. Kernels of a rank that only move bytes of GPU memory
+    take `moved_s_per_byte` [num_ranks] at a slowdown of 1.
 
     Input: samples come from the `input_stage`; without one they are always there. `samples` are the batches on their
     way to a GPU's memory, by rank.
@@ -77,6 +78,8 @@ class Job:
     update_bytes_per_byte: float
     num_iterations: int
     bytes_per_number: float = 4.0
+    gradient_bytes: float = 4.0
+    moved_s_per_byte: np.ndarray = field(default_factory=lambda: np.zeros(1))
     seed: int = 0
     paces: Sequence[Pace] | None = None
     slowest: np.ndarray = field(default_factory=lambda: np.ones(1))
@@ -107,6 +110,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _INITIAL_ITERATIONS), len(self.buckets))
+        self.moved_s_per_byte = np.broadcast_to(self.moved_s_per_byte, (self.num_ranks,))
         self.gradients_per_push = np.ones(self.num_ranks, dtype=np.int64)
         self.gradients_per_update = self.num_ranks
         self._num_first_done = 0  # ranks that have ended their first iteration

@@ -32,12 +32,12 @@ def checkpoint_bytes(
     rules = MemoryRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
     by_all |= layout.sharding is not None
     for ranks in laid_out.replicas():
-        parts = laid_out.parts[grid.stage(int(ranks[0])) :: grid.pipeline]
+        parts = laid_out.parts_of(grid.stage(int(ranks[0])))
         total = _state_bytes(parts, rules)
         own = total * _own_share(parts, layout.kind == "one-weird-trick")
         _write(num_bytes, ranks, total - own, by_all)
         axes = () if layout.kind == "one-weird-trick" else ("context", "data")
-        for group in dict.fromkeys(grid.group(int(rank), axes) for rank in ranks) if own else ():
+        for group in dict.fromkeys(grid.replica_group(int(rank), axes) for rank in ranks) if own else ():
             _write(num_bytes, np.array(group), own, by_all)
     return num_bytes
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from clustersim.model import Layer
 from clustersim.model.tensors import num_tensors
+from clustersim.parallelism.dualpipe import overlapped
 from clustersim.parallelism.exchange import GradientExchange
 from clustersim.parallelism.experts import EXPERT_REPLICAS
 from clustersim.parallelism.grid import Grid
@@ -26,7 +27,8 @@ from clustersim.parallelism.plan import (
     with_merged_ops,
 )
 from clustersim.parallelism.ring import in_ring, ring_ops
-from clustersim.parallelism.schedules import Slot
+from clustersim.parallelism.route import Route
+from clustersim.parallelism.slot import Slot, deferred_weights
 from clustersim.parallelism.split import WHOLE_FEATURES
 from clustersim.parallelism.tensor_overlap import overlapped_ops
 from clustersim.parallelism.updates import StageUpdate
@@ -52,34 +54,43 @@ from clustersim.program.ops import (
 
 
 def compile_stage(
-    stage: int, grid: Grid, parts: Sequence[Part], slots: Sequence[Slot], update: StageUpdate, rules: Rules
+    stage: int,
+    grid: Grid,
+    route: Route,
+    parts: Sequence[Part],
+    slots: Sequence[Slot],
+    update: StageUpdate,
+    rules: Rules,
 ) -> StagePlan:
     """Compile the program of a stage; its slots are the order of its passes of micro-batches through its chunks.
 
-    `parts` are those of the whole model [stages x chunks]; part k is on stage k mod p.
+    `parts` are those of the whole model, in order; `route` says on which stages they are.
     """
-    builder = _ProgramBuilder(stage, grid, parts, rules, update)
-    phases = {slot.phase for slot in slots}
-    if UPDATE in phases:
+    builder = _ProgramBuilder(stage, grid, route, parts, rules, update, deferred_weights(slots))
+    if any(slot.phase == UPDATE for slot in slots):
         builder.staleness = -min(slot.micro_batch for slot in slots)
         last = {}
     else:
         last = {slot.chunk: number for number, slot in enumerate(slots) if slot.phase != FORWARD}
     for number, slot in enumerate(slots):
         builder.turns_around = _turns_around(slots, number)
-        builder.write(slot, is_last=last.get(slot.chunk) == number, defers_weights=WEIGHTS in phases)
+        if slot.overlaps:
+            builder.write_pair(slot, slots[number + 1])
+        elif not number or not slots[number - 1].overlaps:
+            builder.write(slot, is_last=last.get(slot.chunk) == number)
     if builder.staleness is None:
         plan = builder.exchange.plan(builder.ops)
     else:
         program = Program(stage, with_merged_ops(builder.ops), builder.staleness)
         plan = StagePlan(program, iteration_of(program, [], 0.0))
-    return with_host(plan, rules.host, grid.pipeline)
+    return with_host(plan, rules.host, route.num_stages // route.num_copies)
 
 
 def _turns_around(slots: Sequence[Slot], number: int) -> bool:
     """Return whether a slot and its neighbour are a forward pass directly followed by its own backward pass."""
     ends = slots[number : number + 2] if slots[number].phase == FORWARD else slots[max(0, number - 1) : number + 1]
-    return [end.phase for end in ends] == [FORWARD, BACKWARD] and ends[0][1:] == ends[1][1:]
+    is_turn = [end.phase for end in ends] == [FORWARD, BACKWARD]
+    return is_turn and (ends[0].micro_batch, ends[0].chunk) == (ends[1].micro_batch, ends[1].chunk)
 
 
 @dataclass
@@ -88,13 +99,15 @@ class _ProgramBuilder:
 
     stage: int
     grid: Grid
+    route: Route
     parts: Sequence[Part]
     rules: Rules
     update: StageUpdate
+    deferred: frozenset[tuple[int, int]] = frozenset()  # micro-batches and chunks with weights in slots of their own
     staleness: int | None = None  # of weights, if each micro-batch is an update
     ops: list[Op | Pass] = field(default_factory=list)
     turns_around: bool = False  # whether the current pass is directly followed by its backward, or is that backward
-    bodies: dict[tuple[str, int, bool], tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
+    bodies: dict[Hashable, tuple[tuple[Op, ...], list[Key]]] = field(default_factory=dict)
     to_update: list[Key] = field(default_factory=list)  # collectives that the update of a micro-batch waits for
     entered_chunks: set[int] = field(default_factory=set)  # chunks with at least one slot so far
     is_first: bool = False  # whether the current pass is the first forward pass of its chunk
@@ -104,35 +117,60 @@ class _ProgramBuilder:
     def __post_init__(self) -> None:
         self.exchange = GradientExchange(self.stage, self.grid, self.parts, self.rules, self.update)
 
-    def write(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
+    def write(self, slot: Slot, is_last: bool) -> None:
         """Append one slot: the last one of a chunk in full, others as passes of a shared body.
 
         The first slot of a chunk is in full too if it waits for weights.
         """
         self.is_first = self.rules.gather_overlap and slot.chunk not in self.entered_chunks
         self.entered_chunks.add(slot.chunk)
+        defers = self._defers(slot)
         if is_last or self.is_first:
-            self._write_out(slot, is_last, defers_weights)
+            self._write_out(slot, is_last, defers)
             return
-        known = (slot.phase, slot.chunk, self.turns_around)
-        if known not in self.bodies:
-            self.bodies[known] = self._body(slot, defers_weights)
-        body, reductions = self.bodies[known]
-        self.ops.append(Pass(body, slot.micro_batch))
-        self.exchange.reductions += [key._replace(micro_batch=slot.micro_batch) for key in reductions]
+        known = (slot.phase, slot.chunk, self.turns_around, defers)
+        self._append_pass(known, slot.micro_batch, lambda: self._write_out(slot._replace(micro_batch=0), False, defers))
 
-    def _body(self, slot: Slot, defers_weights: bool) -> tuple[tuple[Op, ...], list[Key]]:
-        """Return the operations of micro-batch 0, and the keys of its reductions of gradients."""
+    def write_pair(self, slot: Slot, other: Slot) -> None:
+        """Append two slots that are computed in turn. Neither is the first or the last one of its chunk."""
+        behind = other.micro_batch - slot.micro_batch
+        known = (slot.phase, slot.chunk, other.phase, other.chunk, behind)
+
+        def write() -> None:
+            own = []
+            for each, micro in ((slot, 0), (other, behind)):
+                self.ops = []
+                self._write_out(each._replace(micro_batch=micro), False, defers_weights=False)
+                own.append([op for op in self.ops if not isinstance(op, Pass)])
+            self.ops = [*overlapped(*own)]
+
+        self.is_first = False
+        self._append_pass(known, slot.micro_batch, write)
+
+    def _defers(self, slot: Slot) -> bool:
+        """Return whether the gradients of weights of a micro-batch have a slot of their own."""
+        return (slot.micro_batch, slot.chunk) in self.deferred
+
+    def _append_pass(self, known: Hashable, micro_batch: int, write: Callable[[], None]) -> None:
+        """Append a pass; `write` writes its body, with micro-batch numbers relative to that of the pass."""
+        if known not in self.bodies:
+            self.bodies[known] = self._body(write)
+        body, reductions = self.bodies[known]
+        self.ops.append(Pass(body, micro_batch))
+        self.exchange.reductions += [key._replace(micro_batch=key.micro_batch + micro_batch) for key in reductions]
+
+    def _body(self, write: Callable[[], None]) -> tuple[tuple[Op, ...], list[Key]]:
+        """Return the operations of a pass, and the keys of its reductions of gradients."""
         outer = self.ops, self.exchange.reductions
         self.ops, self.exchange.reductions = [], []
-        self._write_out(slot._replace(micro_batch=0), is_last=False, defers_weights=defers_weights)
+        write()
         body = merged([op for op in self.ops if not isinstance(op, Pass)]), self.exchange.reductions
         self.ops, self.exchange.reductions = outer
         return body
 
     def _write_out(self, slot: Slot, is_last: bool, defers_weights: bool) -> None:
-        number = slot.chunk * self.grid.pipeline + self.stage
-        part = self.parts[number]
+        number = self.route.position(self.stage, slot.chunk)
+        part = self.parts[self.route.part(number)]
         self.activation_copies = ActivationCopies(part.kept, part.first, slot.micro_batch, self.turns_around)
         if slot.phase == FORWARD:
             self._forward(part, number, slot.micro_batch)
@@ -150,20 +188,20 @@ class _ProgramBuilder:
 
     def _forward(self, part: Part, number: int, micro: int) -> None:
         self._read(number, micro)
-        self._receive(ACTIVATIONS, part, number, number - 1, micro)
-        if number in (0, len(self.parts) - 1):
+        self._receive(ACTIVATIONS, number, self.route.previous(number), micro)
+        if None in (self.route.previous(number), self.route.next(number)):
             self._compute("mask", self.rules.mask_s, phase=FORWARD, micro=micro)
         self.ops += self.activation_copies.copy_out(0)
         for unit in self._units_with_weights(part, micro, FORWARD):
             self._layers_forward(part, unit, FORWARD, micro)
-        self._send(ACTIVATIONS, number, number + 1, micro)
+        self._send(ACTIVATIONS, number, self.route.next(number), micro)
 
     def _read(self, number: int, micro: int) -> None:
         """Read the samples of a pass: the first rank of a tensor parallel group reads and broadcasts them.
 
         That is how Megatron-LM does it (`broadcast_data` in megatron/core/tensor_parallel/data.py).
         """
-        if number or self.rules.sample_bytes is None:
+        if self.route.previous(number) is not None or self.rules.sample_bytes is None:
             return
         key = Key(SAMPLES, micro, 0)
         self.ops.append(Read(key))
@@ -227,7 +265,7 @@ class _ProgramBuilder:
 
     def _backward(self, part: Part, number: int, micro: int, is_last: bool, defers_weights: bool) -> None:
         self.ops += self.activation_copies.prefetch()
-        self._receive(GRADIENTS, part, number, number + 1, micro)
+        self._receive(GRADIENTS, number, self.route.next(number), micro)
         for unit in self._units_with_weights(part, micro, BACKWARD):
             if any(part.recomputes[layer] for layer in unit):
                 self.ops += self.activation_copies.fetch(unit.start)
@@ -236,7 +274,7 @@ class _ProgramBuilder:
             if not defers_weights:
                 self._reduce_scatter_unit(part, unit, BACKWARD, micro, is_last)
         self.exchange.flush_bucket(self.ops, micro)
-        self._send(GRADIENTS, number, number - 1, micro)
+        self._send(GRADIENTS, number, self.route.previous(number), micro)
 
     def _weights(self, part: Part, micro: int, is_last: bool) -> None:
         for unit in reversed(part.unit_layers()):
@@ -321,20 +359,27 @@ class _ProgramBuilder:
             self._compute("collectives issued", self.rules.issued_s, phase, micro)
             self.ops += [Call(key, call.op, call.axis, call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
 
-    def _send(self, what: str, number: int, to: int, micro: int) -> None:
-        if 0 <= to < len(self.parts):
-            size = self.parts[max(number, to)].entry_bytes / self._shares
-            rules = self.rules
-            self.ops.append(Send(Key(what, micro, to), to % self.grid.pipeline, size, rules.awaited, rules.paired))
+    def _send(self, what: str, number: int, to: int | None, micro: int) -> None:
+        if to is not None and not self._is_here(to):
+            size, rules = self._message_bytes(number, to) / self._shares, self.rules
+            self.ops.append(Send(Key(what, micro, to), self.route.stage(to), size, rules.awaited, rules.paired))
 
-    def _receive(self, what: str, part: Part, number: int, source: int, micro: int) -> None:
-        if not 0 <= source < len(self.parts):
+    def _receive(self, what: str, number: int, source: int | None, micro: int) -> None:
+        if source is None or self._is_here(source):
             return
-        size, key = self.parts[max(number, source)].entry_bytes, Key(what, micro, number)
-        self.ops.append(Receive(key, source % self.grid.pipeline, size / self._shares, self.rules.awaited))
+        size, key = self._message_bytes(number, source), Key(what, micro, number)
+        self.ops.append(Receive(key, self.route.stage(source), size / self._shares, self.rules.awaited))
         if self._shares > 1 and self.rules.sent_whole:
             joined = Key(f"{what} joined", micro, number)
             self.ops += [Call(joined, "all-gather", "tensor", size), Wait(joined)]
+
+    def _is_here(self, number: int) -> bool:
+        """Return whether a neighbouring position is on this stage too, where a micro-batch turns back."""
+        return self.route.kind == "there-and-back" and self.route.stage(number) == self.stage
+
+    def _message_bytes(self, number: int, other: int) -> float:
+        """Return the bytes between two neighbouring positions: what the later one reads."""
+        return self.parts[self.route.part(max(number, other))].entry_bytes
 
     @property
     def _shares(self) -> int:

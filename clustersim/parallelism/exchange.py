@@ -74,7 +74,7 @@ class GradientExchange:
     def _exchange_experts(self, ops: list[Op | Pass], num_parameters: float, layer: int) -> None:
         """Reduce the gradients of experts among the GPUs with the same experts, if they are not part of a unit's."""
         key = None
-        if self.grid.data * self.grid.context > 1:
+        if self.grid.num_expert_replicas > 1:
             if self.rules.sharding in ("zero-1", "zero-2"):
                 self.expert_layers.append((layer, num_parameters))
             if self.rules.sharding in (None, "zero-1"):
@@ -177,7 +177,7 @@ class GradientExchange:
         )
         if self.grid.num_replicas > 1:
             yield self.axis, part.num_parameters(unit) - expert_parameters
-        if expert_parameters and self.grid.data * self.grid.context > 1:
+        if expert_parameters and self.grid.num_expert_replicas > 1:
             yield EXPERT_REPLICAS, float(expert_parameters)
 
     def frozen_bytes(self, part: Part, unit: range) -> dict[str, float]:

@@ -47,6 +47,11 @@ class Grid:
     >>> grid = Grid(data=8, shared_over=4)
     >>> grid.collective_group(5, "sharers"), grid.collective_group(5, "peers")
     ((4, 5, 6, 7), (1, 5))
+
+    With `mirrored`, stage s and stage p - 1 - s have the same parameters, and their ranks are replicas of each other.
+
+    >>> Grid(data=2, pipeline=4, mirrored=True).collective_group(0, "replicas")
+    (0, 1, 6, 7)
     """
 
     tensor: int = 1
@@ -56,6 +61,7 @@ class Grid:
     pipeline: int = 1
     tiled: bool = False
     shared_over: int | None = None  # ranks of a shard group
+    mirrored: bool = False  # whether opposite stages have the same parameters
 
     @property
     def _strides(self) -> dict[str, int]:
@@ -78,7 +84,17 @@ class Grid:
     @property
     def num_replicas(self) -> int:
         """Number of ranks that have the same parameters, each for its own samples or tokens."""
-        return self.context * self.expert * self.data
+        return self.context * self.expert * self.data * self.num_mirrored
+
+    @property
+    def num_expert_replicas(self) -> int:
+        """Number of ranks that have the same experts."""
+        return self.num_replicas // self.expert
+
+    @property
+    def num_mirrored(self) -> int:
+        """Number of stages that have the same parameters."""
+        return 2 if self.mirrored else 1
 
     @property
     def shard_group_size(self) -> int:
@@ -122,11 +138,34 @@ class Grid:
         firsts = ranks - sum(ranks // steps[axis] % int(getattr(self, axis)) * steps[axis] for axis in axes)
         return np.argsort(firsts, kind="stable").reshape(-1, prod(int(getattr(self, axis)) for axis in axes))
 
+    def replica_group(self, rank: int, axes: Sequence[str]) -> tuple[int, ...]:
+        """Return the ranks that have the same parameters as a rank, if replicas differ along some axes."""
+        group = self.group(rank, axes)
+        if not self.mirrored:
+            return group
+        opposite = self.pipeline - 1 - self.stage(rank)
+        return tuple(sorted((*group, *(self.in_stage(each, opposite) for each in group))))
+
+    def replica_groups(self, axes: Sequence[str]) -> np.ndarray:
+        """Return the groups of ranks that have the same parameters [num_groups, size], if replicas differ along axes.
+
+        >>> Grid(pipeline=4, mirrored=True).replica_groups(("data",)).tolist()
+        [[0, 3], [1, 2]]
+        """
+        groups = self.groups(axes)
+        if not self.mirrored:
+            return groups
+        stages = groups.reshape(self.pipeline, -1, groups.shape[1])
+        half = self.pipeline // 2
+        return np.concatenate([stages[:half], stages[: half - 1 : -1]], axis=2).reshape(-1, 2 * groups.shape[1])
+
     def collective_group(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks of a collective along an axis as programs name it, in rank order."""
+        if axis in ("replicas", "data"):
+            return self.replica_group(rank, COLLECTIVE_AXES[axis])
         if axis not in (SHARD_GROUP, REPLICATE_GROUP):
             return self.group(rank, COLLECTIVE_AXES.get(axis, (axis,)))
-        replicas, num = self.group(rank, REPLICAS), self.shard_group_size
+        replicas, num = self.replica_group(rank, REPLICAS), self.shard_group_size
         place = replicas.index(rank)
         first = place // num * num
         return replicas[first : first + num] if axis == SHARD_GROUP else replicas[place % num :: num]

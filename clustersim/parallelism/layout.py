@@ -59,8 +59,10 @@ from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.plan import SAMPLES, Part, Rules, StagePlan, with_fixed, with_host
 from clustersim.parallelism.recomputation import block_starts, check_blocks, in_first_blocks, recomputed
 from clustersim.parallelism.recurrent import time_chunk_pieces
-from clustersim.parallelism.schedules import SCHEDULES, Slot, in_flight_counts, peak_pass
+from clustersim.parallelism.route import Route, route_of
+from clustersim.parallelism.schedules import SCHEDULES, in_flight_counts, peak_pass
 from clustersim.parallelism.sharding_copies import NO_COPIES, BufferCopies, buffer_copies
+from clustersim.parallelism.slot import Slot
 from clustersim.parallelism.spec import Parallelism
 from clustersim.parallelism.split import split_model
 from clustersim.parallelism.stages import (
@@ -116,6 +118,13 @@ class ModelLayout:
     replica_axes: tuple[str, ...] = REPLICAS
     held: tuple[StageMemory, ...] = ()  # empty if memory over time is unknown
     host_memory: tuple[dict[str, float], ...] = ()
+    route: Route | None = None  # of micro-batches through the stages; None where parts are on the stages in a loop
+
+    def parts_of(self, stage: int) -> tuple[Part, ...]:
+        """Return the parts of a stage."""
+        if self.route is None:
+            return self.parts[stage :: self.grid.pipeline]
+        return tuple(self.parts[number] for number in self.route.parts(stage))
 
     @property
     def fullest(self) -> dict[str, float]:
@@ -141,11 +150,11 @@ class ModelLayout:
     @property
     def num_replicas(self) -> int:
         """Number of ranks that have the same parameters and exchange their gradients."""
-        return prod(getattr(self.grid, axis) for axis in self.replica_axes)
+        return prod(int(getattr(self.grid, axis)) for axis in self.replica_axes) * self.grid.num_mirrored
 
     def replicas(self) -> list[np.ndarray]:
         """Return the groups of ranks that have the same parameters."""
-        return list(self.grid.groups(self.replica_axes))
+        return list(self.grid.replica_groups(self.replica_axes))
 
 
 def lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
@@ -169,9 +178,10 @@ def _lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelL
     rules = _rules(layout, grid, training)
     order = SCHEDULES[layout.schedule]
     slots = [order(stage, grid.pipeline, layout.num_passes, layout.chunks) for stage in range(grid.pipeline)]
-    own = [parts[stage :: grid.pipeline] for stage in range(grid.pipeline)]
+    route = route_of(layout.schedule, grid.pipeline, layout.chunks)
+    own = [[parts[number] for number in route.parts(stage)] for stage in range(grid.pipeline)]
     plans = [
-        compile_stage(stage, grid, parts, slots[stage], _update(training, own[stage], grid), rules)
+        compile_stage(stage, grid, route, parts, slots[stage], _update(training, own[stage], grid), rules)
         for stage in range(grid.pipeline)
     ]
     memory_rules = _memory_rules(layout, grid, training)
@@ -182,7 +192,7 @@ def _lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelL
     ]
     memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
     over_time = tuple(_memory_over_time(*each) for each in zip(own, memory, slots, held, strict=True))
-    return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=over_time, host_memory=in_hosts)
+    return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=over_time, host_memory=in_hosts, route=route)
 
 
 def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:

@@ -7,24 +7,14 @@ stage, the order of its passes: which micro-batch, which chunk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from clustersim.errors import InputError
+from clustersim.parallelism.dualpipe import dualpipe, dualpipe_v
+from clustersim.parallelism.slot import Slot, deferred_weights
 from clustersim.program.ops import BACKWARD, FORWARD, UPDATE, WEIGHTS
 from clustersim.registry import Registry
-
-
-class Slot(NamedTuple):
-    """One pass of a micro-batch through a chunk of a stage: forward, backward, or gradients of weights.
-
-    Or the update by the gradients of this micro-batch alone. Micro-batches of earlier iterations have numbers below 0.
-    """
-
-    phase: str
-    micro_batch: int
-    chunk: int
 
 
 def gpipe(stage: int, num_stages: int, num_micro: int, num_chunks: int) -> list[Slot]:
@@ -111,6 +101,8 @@ SCHEDULES: Registry[Callable[[int, int, int, int], list[Slot]]] = Registry(
         "interleaved": interleaved,
         "zero-bubble": zero_bubble,
         "pipedream": pipedream,
+        "dualpipe": dualpipe,
+        "dualpipe-v": dualpipe_v,
     },
 )
 """Each takes the stage, and the numbers of stages, of micro-batches and of chunks per stage."""
@@ -125,12 +117,13 @@ def in_flight_counts(slots: Sequence[Slot]) -> np.ndarray:
     [1.0, 2.0, 2.0, 2.0, 2.0, 1.0]
     """
     chunks = np.array([slot.chunk for slot in slots])
-    ends = WEIGHTS if any(slot.phase == WEIGHTS for slot in slots) else BACKWARD
+    deferred = deferred_weights(slots)
     change = np.zeros((len(slots) + 1, int(chunks.max()) + 1))
     change[0, 0] = max(0, -min(slot.micro_batch for slot in slots))
     for number, slot in enumerate(slots):
         change[number, slot.chunk] += slot.phase == FORWARD
-        change[number + 1, slot.chunk] -= slot.phase == ends
+        puts_off = (slot.micro_batch, slot.chunk) in deferred
+        change[number + 1, slot.chunk] -= slot.phase == (WEIGHTS if puts_off else BACKWARD)
     kept: np.ndarray = np.cumsum(change, axis=0)[:-1]
     return kept
 

@@ -15,6 +15,7 @@ from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.historical.halo import Tiles
 from clustersim.parallelism.input_sums import InputSums
 from clustersim.parallelism.nearest import product_mistake
+from clustersim.parallelism.route import ROUTES
 from clustersim.parallelism.sharding_copies import ShardingCopies
 from clustersim.spec import Count, Spec, of_software
 from clustersim.units import Size
@@ -128,14 +129,19 @@ class Parallelism(Spec):
         default=1,
         description="for recurrent layers in stages: chunks of each sequence that pass through one after the other",
     )
-    schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream"] = Field(
+    schedule: Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "pipedream", "dualpipe", "dualpipe-v"] = Field(
         default="1f1b",
         description=(
             "order of forward and backward passes of the micro-batches on a stage; with `pipedream` each "
-            "micro-batch is an update, and iterations overlap"
+            "micro-batch is an update, and iterations overlap; with `dualpipe` micro-batches enter at both ends, each "
+            "stage has two parts of the model, and a forward pass computes while a backward pass waits for its "
+            "all-to-alls, and the other way round (DeepSeek-V3); `dualpipe-v` does so with two `chunks` of one model "
+            "on each stage"
         ),
     )
-    chunks: Count = Field(default=1, description="for `interleaved`: model chunks on each stage; 2 if not given")
+    chunks: Count = Field(
+        default=1, description="for `interleaved`: model chunks on each stage; 2 if not given; `dualpipe-v` has 2"
+    )
     balance: Literal["time", "memory", "blocks"] = Field(
         json_schema_extra=of_software("balance"),
         default="time",
@@ -155,8 +161,8 @@ class Parallelism(Spec):
         default=None,
         description=(
             "for `sharding`: size of a shard group, that is of neighbouring replicas that shard among "
-            "themselves; replicas with the same shard in different groups all-reduce it (FSDP's "
-            "`HYBRID_SHARD`, MiCS, InternLM's `zero1`); all replicas if not given"
+            "themselves; replicas with the same shard in different groups all-reduce it (HSDP: FSDP's "
+            "`HYBRID_SHARD`; MiCS, InternLM's `zero1`); all replicas if not given"
         ),
     )
     joined_sums: Size | None = Field(
@@ -306,6 +312,8 @@ class Parallelism(Spec):
     def _interleaved_has_chunks(cls, value: Any) -> Any:
         if isinstance(value, dict) and value.get("schedule") == "interleaved" and value.get("pipeline", 2) != 1:
             return {"chunks": 2, **value}
+        if isinstance(value, dict) and value.get("schedule") == "dualpipe-v":
+            return {"chunks": 2, **value}
         return value
 
     @model_validator(mode="after")
@@ -410,7 +418,7 @@ class Parallelism(Spec):
         known: dict[str, Any] = {axis: size or 1 for axis, size in (degrees | others).items()}
         if free is not None:
             known[free] = num_gpus // product
-        return self._with_shard_groups(Grid(**known))
+        return self._with_shard_groups(Grid(**known, mirrored=ROUTES.get(self.schedule) == "both-ways"))
 
     def _with_shard_groups(self, grid: Grid) -> Grid:
         """Return the grid with shard groups; raise InputError if the replicas do not divide into them."""

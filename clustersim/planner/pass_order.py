@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from clustersim.parallelism.schedules import SCHEDULES, Slot, in_flight_counts
+from clustersim.parallelism.schedules import SCHEDULES, in_flight_counts
+from clustersim.parallelism.slot import Slot
 from clustersim.program.ops import BACKWARD, FORWARD, WEIGHTS
 
 _ROWS = {FORWARD: 0, BACKWARD: 1, WEIGHTS: 2}
@@ -34,7 +35,7 @@ def first_stage_s(
     while ready:
         stage = ready.pop()
         for slot in slots[stage][done[stage] :]:
-            phase, micro, chunk = slot
+            phase, micro, chunk = slot.phase, slot.micro_batch, slot.chunk
             part = chunk * num_stages + stage
             needs = (phase, part, micro)
             is_given = phase == WEIGHTS or (phase == FORWARD and not part)

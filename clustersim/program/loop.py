@@ -93,7 +93,7 @@ def after_cycles(program: Program, loop: Loop, num_skipped: int) -> Iterator[Op]
     number 0, and keep it.
     """
     shift = num_skipped * loop.step
-    first = max(1, min(part.micro_batch for part in _passes(program, loop)))
+    first = max(1, min(each for part in _passes(program, loop) for each in _micro_batches(part)))
     for part in program.parts[loop.end :]:
         if isinstance(part, Pass):
             yield from Pass(part.body, part.micro_batch - shift).ops()
@@ -121,6 +121,12 @@ def _renumbered(op: Op, first: int, shift: int) -> Op:
         case Read(key):
             return Read(lower(key))
     return replace(op, key=lower(op.key))
+
+
+def _micro_batches(each: Pass) -> Iterator[int]:
+    """Yield the micro-batches of a pass: two where a forward and a backward pass are computed in turn."""
+    yield each.micro_batch
+    yield from (each.micro_batch + op.micro_batch for op in each.body if isinstance(op, Compute))
 
 
 def _passes(program: Program, loop: Loop) -> list[Pass]:

@@ -141,7 +141,8 @@ class Ready:
 class Pass:
     """One pass of a micro-batch through a chunk of layers.
 
-    Passes share their `body`, the operations of micro-batch 0; only the number of the micro-batch differs.
+    Passes share their `body`, the operations of micro-batch 0; only the number of the micro-batch differs. A body of
+    two passes that are computed in turn has numbers relative to that of the first.
     """
 
     body: tuple[Op, ...]
@@ -156,25 +157,26 @@ Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Read | Ready
 
 
 def _of_micro_batch(op: Op, number: int) -> Op:
-    """Return an operation of micro-batch 0 for the micro-batch `number`."""
+    """Return an operation of a body for the pass with the micro-batch `number`."""
+
+    def of(key: Key) -> Key:
+        return Key(key.what, key.micro_batch + number, key.place)
+
     match op:
-        case Compute(name, seconds, phase, _, called_s, issue):
-            return Compute(name, seconds, phase, number, called_s, issue)
+        case Compute(name, seconds, phase, behind, called_s, issue):
+            return Compute(name, seconds, phase, behind + number, called_s, issue)
         case Send(key, stage, num_bytes, awaited, paired):
-            return Send(Key(key.what, number, key.place), stage, num_bytes, awaited, paired)
+            return Send(of(key), stage, num_bytes, awaited, paired)
         case Receive(key, stage, num_bytes, awaited):
-            return Receive(Key(key.what, number, key.place), stage, num_bytes, awaited)
+            return Receive(of(key), stage, num_bytes, awaited)
         case Call(key, what, axis, num_bytes, root, after, known_s):
-            shifted = after and after._replace(micro_batch=number)
-            return Call(Key(key.what, number, key.place), what, axis, num_bytes, root, shifted, known_s)
+            return Call(of(key), what, axis, num_bytes, root, after and of(after), known_s)
         case Wait(key):
-            return Wait(Key(key.what, number, key.place))
+            return Wait(of(key))
         case Read(key):
-            return Read(Key(key.what, number, key.place))
+            return Read(of(key))
         case Copy(key, to_host, num_bytes, after):
-            return Copy(
-                key._replace(micro_batch=number), to_host, num_bytes, after and after._replace(micro_batch=number)
-            )
+            return Copy(of(key), to_host, num_bytes, after and of(after))
     return op
 
 

@@ -59,7 +59,9 @@ def with_timed_calls(
         body, left = bodies[key]
         parts.append(Pass(body, part.micro_batch))
         in_flight -= {_OUT_OF_SYNC}
-        in_flight |= {key if key == _OUT_OF_SYNC else key._replace(micro_batch=part.micro_batch) for key in left}
+        in_flight |= {
+            key if key == _OUT_OF_SYNC else key._replace(micro_batch=key.micro_batch + part.micro_batch) for key in left
+        }
     return replace(program, parts=(*parts, *rules.timed(between, in_flight)))
 
 

@@ -15,7 +15,7 @@ from clustersim.model.layer import Anchoring
 from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.cluster import build_topology
-from clustersim.scenario.compression import with_compression
+from clustersim.scenario.compression import with_compression, with_stored
 from clustersim.scenario.point import Point
 from clustersim.scenario.variability import at_pace, slowest_of
 
@@ -114,7 +114,8 @@ def _computed(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
             of_a_batch(point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times), factor
         ),
     )
-    return with_compression(point, lay_out(point.parallelism, point.grid, training), training.whole)
+    laid_out = with_stored(point, lay_out(point.parallelism, point.grid, training))
+    return with_compression(point, laid_out, training.whole)
 
 
 def of_a_batch(point: Point, work: Workload, batch: int, given_times: Sequence[LayerTime | None] | None) -> Workload:

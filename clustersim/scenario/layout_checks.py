@@ -44,6 +44,7 @@ def _split_mistakes(point: PointKeys) -> list[Mistake]:
         *_strategy_mistakes(point),
         *_kernel_mistakes(point),
         *_pipedream_mistakes(point),
+        *_mirror_mistakes(point),
         *_time_chunk_mistakes(point),
         *compatibility_mistakes(point),
         *offload_mistakes(point),
@@ -213,6 +214,25 @@ def _time_chunk_mistakes(point: PointKeys) -> list[Mistake]:
             f"gpipe (got {layout.schedule})"
         )
         mistakes.append(Mistake(message, key="schedule", got=layout.schedule, allowed="gpipe, or no time_chunks"))
+    return mistakes
+
+
+def _mirror_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return what does not go with dualpipe, in which opposite stages have the same parameters."""
+    layout, strategy, mistakes = point.parallelism, point.strategy.kind, []
+    if not point.grid.mirrored:
+        return []
+    if not point.strategy.all_reduces_gradients:
+        message = f"with dualpipe opposite stages all-reduce the gradients that both have (got strategy {strategy})"
+        allowed = "strategy: all-reduce, or another schedule"
+        mistakes.append(
+            Mistake(
+                f"{message}; take strategy all-reduce, or dualpipe-v", key="schedule", got="dualpipe", allowed=allowed
+            )
+        )
+    if layout.offload != "none":
+        message = "dualpipe is simulated without offload; leave offload out, or take another schedule"
+        mistakes.append(Mistake(message, key="offload", got=layout.offload, allowed="none, or another schedule"))
     return mistakes
 
 

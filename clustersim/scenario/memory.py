@@ -30,6 +30,9 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     others = {
         "residuals": parameters * compression.residual_bytes_per_parameter,
         "gathered": parameters * point.num_gpus * sent if is_gathered else 0.0,
+        "outer step": parameters * model.weight_share * point.strategy.stored_bytes_per_parameter
+        if point.num_gpus > 1
+        else 0.0,
     }
     return held | {name: size for name, size in others.items() if size} | point_buffers(point).held(held["gradients"])
 

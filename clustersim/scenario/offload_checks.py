@@ -9,6 +9,7 @@ import numpy as np
 from clustersim.errors import Mistake
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
+from clustersim.parallelism.route import ROUTES
 from clustersim.scenario.keys import PointKeys
 from clustersim.topology import Topology
 from clustersim.topology.hosted_spec import HostedSpec
@@ -23,8 +24,8 @@ def offload_mistakes(point: PointKeys) -> Iterator[Mistake]:
     if layout.schedule == "pipedream":
         why = "pipedream updates after every micro-batch and keeps the weights of each micro-batch in flight on the GPU"
         yield _mistake(point, f"{why}; leave offload out, or take another schedule", "none, or another schedule")
-    if layout.schedule == "zero-bubble" and layout.offloads(ACTIVATIONS):
-        why = "zero-bubble splits the backward pass of a layer in two and keeps its activations on the GPU in between"
+    if layout.schedule in ("zero-bubble", *ROUTES) and layout.offloads(ACTIVATIONS):
+        why = f"{layout.schedule} splits backward passes of layers in two and keeps activations on the GPU in between"
         yield _mistake(point, f"{why}; offload the optimizer alone, or take another schedule", OPTIMIZER)
     if not layout.offloads(OPTIMIZER):
         return

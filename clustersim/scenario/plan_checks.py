@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clustersim.errors import Mistake
+from clustersim.parallelism.route import ROUTES
 from clustersim.scenario.point import JobPoint, Point
 from clustersim.scenario.software_keys import as_written
+
+_PLANNED = "schedules with a flush and one direction"
 
 _ONLY = {
     "parallelism.time_chunks": ("1", "does not divide sequences in time"),
@@ -58,9 +61,9 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
     if (kind := point.parallelism.kind) != "grid":
         message = f"a plan compares layouts on a grid of GPUs (got {kind}); compare its best with a run of {kind}"
         yield Mistake(message, key="parallelism.kind", got=kind, allowed="grid")
-    if (schedule := point.parallelism.schedule) == "pipedream":
-        message = f"a plan compares synchronous schedules (got {schedule}); compare its best with a run of {schedule}"
-        yield Mistake(message, key="parallelism.schedule", got=schedule, allowed="a schedule with a flush")
+    if (schedule := point.parallelism.schedule) in ("pipedream", *ROUTES):
+        message = f"a plan compares {_PLANNED} (got {schedule}); compare its best with a run of {schedule}"
+        yield Mistake(message, key="parallelism.schedule", got=schedule, allowed=_PLANNED)
     for key, (allowed, why) in _ONLY.items():
         of, name = key.split(".")
         got = str(getattr(getattr(point, of), name, allowed))

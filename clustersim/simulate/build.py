@@ -12,7 +12,9 @@ from clustersim.communicator.algorithm import as_seen
 from clustersim.devices import InputStage
 from clustersim.errors import InputError
 from clustersim.execution.job import Job
+from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
+from clustersim.kernels.kernel_constants import moved_s
 from clustersim.network import Network
 from clustersim.program import Iteration
 from clustersim.scenario import link_table
@@ -75,6 +77,8 @@ def build_job(network: Network, setup: Setup, replicate: int, num_iterations: in
         slowdown=lambda rank, iteration: draws.factor(rank, iteration) * each_share[rank],
         update_bytes_per_byte=point.optimizer.moved_bytes_per_parameter / setup.wire_bytes_per_parameter,
         bytes_per_number=setup.wire_bytes_per_parameter,
+        gradient_bytes=point.gradient_bytes,
+        moved_s_per_byte=_moved_s_per_byte(setup, gpus),
         num_iterations=num_iterations,
         seed=seed,
         paces=paces(stragglers, seed, hosts),
@@ -101,6 +105,13 @@ def _link_disturbances(
         if time_s > network.env.now:
             yield network.env.timeout(time_s - network.env.now)
         network.set_rate(link, float(rates[link]) * speed)
+
+
+def _moved_s_per_byte(setup: Setup, gpus: np.ndarray) -> np.ndarray:
+    """Return the seconds per byte of kernels that only move memory on each GPU [num_ranks]."""
+    kinds, factor = setup.kinds(gpus), setup.reference.kernel_factor
+    each = {kind: factor * setup.slowest_of(kind) * moved_s(1.0, load_gpu(kind), 0) for kind in dict.fromkeys(kinds)}
+    return np.array([each[kind] for kind in kinds])
 
 
 def _input_stage(network: Network, setup: Setup, hosts: np.ndarray, seed: int) -> InputStage | None:

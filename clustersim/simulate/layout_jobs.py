@@ -50,7 +50,7 @@ def jobs_of(
     programs = [plan.program for plan in laid_out.plans]
     fold = timed = None
     is_among_gpus = not job.is_staged and algorithm not in IN_HOST_MEMORY["all-reduce"]
-    if new_network is not None and is_among_gpus and not grid.tiled:
+    if new_network is not None and is_among_gpus and not grid.tiled and not grid.mirrored:
         fold = folding(new_network, job.gpus, grid, programs, job.transport) if folds else None
         timed = None if fold else timed_programs(new_network, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None) if detail else []
@@ -91,6 +91,7 @@ def _job_of(job: Job, ranks: np.ndarray, plan: Iteration, work: RankWork, num_se
         plans=lambda place, iteration: plan,
         slowdown=slowdown,
         slowest=job.slowest[ranks],
+        moved_s_per_byte=job.moved_s_per_byte[ranks],
         paces=None if job.paces is None else [job.paces[rank] for rank in ranks.tolist()],
         work=work,
         num_settling=num_settling,

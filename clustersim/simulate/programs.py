@@ -36,7 +36,9 @@ class Programs:
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """Return the ranks of a rank's collectives along an axis."""
-        return self.grid.group(rank, self.replica_axes) if axis == BUCKETS else self.grid.collective_group(rank, axis)
+        if axis == BUCKETS:
+            return self.grid.replica_group(rank, self.replica_axes)
+        return self.grid.collective_group(rank, axis)
 
     def ops(self, stage: int) -> list[Op]:
         """Return the operations of a rank of a stage, with its update at the end."""
@@ -107,7 +109,7 @@ def programs_of(setup: Setup) -> Programs:
     if laid_out is None:
         return _plain(setup, algorithm)
     element_bytes, samples = PRECISIONS[point.precision].activation_bytes, setup.reference.batch
-    own = [laid_out.parts[stage :: laid_out.grid.pipeline] for stage in range(laid_out.grid.pipeline)]
+    own = [laid_out.parts_of(stage) for stage in range(laid_out.grid.pipeline)]
     if point.parallelism.kind != "grid":  # the parts of other layouts have batches of their own
         unknown = (_unknown,) * len(laid_out.plans)
         return Programs(laid_out.grid, laid_out.plans, algorithm, unknown, laid_out.replica_axes)

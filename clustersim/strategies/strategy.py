@@ -38,6 +38,7 @@ class Strategy(Spec):
     the scenario checks, the memory estimate, the planner and the report. They have four groups of defaults:
 
     - Safe for every strategy: `allows` (no shortcut), `warnings`, `facts`, `mistakes` (none), `bucket_caps`,
+      `stored_bytes_per_parameter` (0),
       `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies;
       a strategy of DistributedDataParallel returns `COPIES["pytorch"]`, or is faster than `all-reduce` for that).
     - For workers that wait for no other worker and run the optimizer themselves. Override what is different:
@@ -159,6 +160,11 @@ class Strategy(Spec):
     def sends_shared_twice(self) -> bool:
         """Whether the gradient of a matrix that two layers share travels with the gradients of both layers."""
         return False
+
+    @property
+    def stored_bytes_per_parameter(self) -> float:
+        """Bytes of GPU memory per parameter that the strategy stores besides weights, gradients and optimizer state."""
+        return 0.0
 
     def gradient_copies(self, is_whole: bool) -> Copies:
         """Return how often gradients are copied to be sent. `is_whole` says that each GPU has the whole model."""

@@ -61,6 +61,35 @@ def update_s(model: str, layout: dict[str, Any], **other: Any) -> float:
     return setup_of(model, layout, **other).laid_out.plans[0].program.phase_s()["update"]
 
 
+def test_the_sums_between_hosts_overlap_with_the_blocks_before(model: str) -> None:
+    """FSDP2's all-reduce has a stream of its own: only that of the first layer, which is last, has nothing beside it.
+
+    Two GPUs share each of four network cards, so an all-reduce takes twice its time on a card of its own.
+    (`all_reduce_stream` of `foreach_reduce` in torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py of 2.13)
+    """
+    strategy, iteration_s = {"kind": "all-reduce", "algorithm": "ring"}, []
+    for num_gpus, over in ((8, None), (16, 8)):
+        asked = scenario(
+            model, {"sharding": "zero-3", "sharding_over": over}, num_gpus, topology=DGX, strategy=strategy
+        )
+        iteration_s.append(clustersim.simulate(asked).iteration_s)
+    sum_s = closed_form("all-reduce", "ring", 2, LAYER_BYTES / 8, 2e-6, 25e9 / 2)
+    assert NUM_LAYERS * sum_s < BACKWARD_S
+    assert iteration_s[1] - iteration_s[0] == pytest.approx(sum_s, rel=0.05)
+
+
+@pytest.mark.parametrize("key", ["dp_replicate", "dp_shard", "data_parallel_shard_degree"])
+def test_the_degrees_of_a_device_mesh_are_told_as_they_are_here(model: str, key: str) -> None:
+    with pytest.raises(InputError, match="sharding_over: N.*N is dp_shard, and R follows"):
+        load_scenario(scenario(model, {"sharding": "zero-3", key: 2})).points()
+
+
+@pytest.mark.parametrize("word", ["hsdp", "HYBRID_SHARD"])
+def test_hybrid_sharding_is_found_by_its_names(model: str, word: str) -> None:
+    with pytest.raises(InputError, match="sharding_over: N"):
+        load_scenario(scenario(model, {"sharding": word})).points()
+
+
 def sent_bytes(model: str, layout: dict[str, Any]) -> float:
     """Return what a GPU sends in an iteration."""
     run = clustersim.simulate(scenario(model, layout))
