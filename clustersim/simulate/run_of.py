@@ -211,13 +211,14 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
 def _cards(setup: Setup, outcome: Outcome) -> dict[str, float]:
     """Return the number and the rate in bytes/s of the links that leave the host of the first rank.
 
-    Empty if all ranks are in one host.
+    Empty if all ranks are in one host, or one NVLink domain.
     """
-    links, hosts = setup.topology.links, setup.topology.node_hosts
-    of_ranks = np.unique(hosts[setup.topology.gpus[outcome.gpus]])
-    if len(of_ranks) < 2:
+    topology, links = setup.topology, setup.topology.links
+    hosts, domains = topology.node_hosts, topology.node_domains
+    if len(np.unique(topology.gpu_domains[outcome.gpus])) < 2:
         return {}
-    out = (hosts[links.src] == of_ranks[0]) & (hosts[links.dst] != of_ranks[0])
+    first = topology.gpu_hosts[outcome.gpus].min()
+    out = (hosts[links.src] == first) & (domains[links.src] != domains[links.dst])
     return {"per_host": int(out.sum()), "bytes_per_s": float(links.bytes_per_s[out].max())}
 
 
@@ -226,8 +227,8 @@ def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
 
     It is the host that has most of them; None if no message leaves a host.
     """
-    links, hosts = setup.topology.links, setup.topology.node_hosts
-    leaves = (hosts[links.src] >= 0) & (hosts[links.src] != hosts[links.dst])
+    links, hosts, domains = setup.topology.links, setup.topology.node_hosts, setup.topology.node_domains
+    leaves = (hosts[links.src] >= 0) & (domains[links.src] != domains[links.dst])
     host, num_hosts = hosts[links.src[leaves]], int(hosts.max()) + 1
     used = np.bincount(host, outcome.link_bytes[leaves] > 0, num_hosts)
     gpus = np.bincount(hosts[setup.topology.gpus[outcome.gpus]], minlength=num_hosts)

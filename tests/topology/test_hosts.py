@@ -39,6 +39,7 @@ def cables(topology, kind):
         ("dgx-a100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
         ("dgx-h100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
         ("dgx-b200", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
+        ("superchip", 4, {"socket": 2, "nvswitch": 1, "nic": 4}),
     ],
 )
 def test_a_template_has_its_parts(template, num_gpus, counts):
