@@ -16,8 +16,8 @@ _MI250X_MESH = {(0, 1): 4, (2, 3): 4, (4, 5): 4, (6, 7): 4, (0, 6): 2, (2, 4): 2
                 (0, 2): 1, (1, 3): 1, (1, 5): 1, (3, 7): 1, (4, 6): 1, (5, 7): 1}  # fmt: skip
 """Infinity Fabric links between the eight dies of four MI250X.
 
-`rome_model_85` in RCCL's src/graph/rome_models.cc (commit 0cbce2a7); OLCF, Frontier User Guide: 200 GB/s within an MI250X
-and 50 to 100 GB/s between two.
+`rome_model_85` in RCCL's src/graph/rome_models.cc (commit 0cbce2a7); OLCF, Frontier User Guide: 200 GB/s within an
+MI250X and 50 to 100 GB/s between two.
 """
 
 
