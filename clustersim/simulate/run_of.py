@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from clustersim.hardware import load_gpu
+from clustersim.hardware.price import price_of
+from clustersim.model.tokens import tokens_per_sample
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.memory_over_time import TimedPass, memory_over_time
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS
@@ -84,7 +86,8 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         window_s=sum(outcome.window_s for outcome in outcomes),
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
         facts={**point.strategy.facts(setup.num_workers), **micro_batch_update_facts(setup.laid_out)},
-        iteration_dollars=dollars(kinds, iteration_s),
+        iteration_dollars=dollars(kinds, iteration_s, point.prices),
+        tokens_per_sample=tokens_per_sample(setup.model),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
         layout={} if point.is_plain else {"kind": point.parallelism.kind, **asdict(point.grid)},
@@ -237,15 +240,17 @@ def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
     return (int(used[most]), int(num_links[most])) if num_links[most] else None
 
 
-def dollars(kinds: Sequence[str], seconds: float) -> float | None:
-    """Return the price of GPUs of these kinds for some seconds, idle or not; None if a sheet has no price.
+def dollars(kinds: Sequence[str], seconds: float, prices: Mapping[str, float]) -> float | None:
+    """Return what GPUs of these kinds cost for some seconds, idle or not; None if one has no price.
 
-    >>> dollars(["p100"], 1.0) is None
+    >>> dollars(["p100"], 1.0, {}) is None
     True
+    >>> dollars(["p100", "p100"], 1800.0, {"p100": 1.5})
+    1.5
     """
-    prices = [load_gpu(kind).dollars_per_hour for kind in kinds]
-    known = [price for price in prices if price is not None]
-    return sum(known) * seconds / 3600 if len(known) == len(prices) else None
+    found = [price_of(kind, load_gpu(kind).dollars_per_hour, prices) for kind in kinds]
+    known = [price for price in found if price is not None]
+    return sum(known) * seconds / 3600 if len(known) == len(found) else None
 
 
 def joules(kinds: Sequence[str], seconds: float) -> float | None:
