@@ -68,6 +68,9 @@ class HostedSpec(TopologySpec):
     gpu: GpuName | None = Field(default=None, description="overrides the GPU of the host template")
     num_gpus: int | None = Field(default=None, ge=1, le=256, description="overrides the template's GPUs in one host")
     nics: int | None = Field(default=None, ge=1, le=64, description="overrides the template's network cards in a host")
+    nvlink_domain: int | None = Field(
+        default=None, ge=1, le=64, description="overrides how many hosts one layer of NVSwitches joins"
+    )
 
     def host_plan(self, host: Host | None, key: str) -> HostPlan:
         """Return the plan of one such host; its errors are reported at `key`, where the host is given."""
@@ -77,11 +80,12 @@ class HostedSpec(TopologySpec):
             raise InputError([replace(each, key=each.key or key) for each in error.mistakes]) from None
 
     def host_with_overrides(self, host: Host | None) -> Host:
-        """Return this host (a bare one for None) with the topology's own `gpu`, `num_gpus` and `nics` in it."""
+        """Return this host (a bare one for None) with the topology's own keys of a host in it, such as `gpu`."""
         written = {"template": "bare"}
         if host is not None:
             written = {**host.model_dump(exclude_unset=True), "template": host.template}
-        changes = {key: getattr(self, key) for key in ("gpu", "num_gpus", "nics") if getattr(self, key) is not None}
+        given = {key: getattr(self, key) for key in ("gpu", "num_gpus", "nics", "nvlink_domain")}
+        changes = {key: value for key, value in given.items() if value is not None}
         template = HOSTS[written["template"]]
         for key, value in changes.items():
             if key not in template.model_fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -43,13 +43,16 @@ class NvlinkMesh:
         """Return orders of GPUs [num_gpus] of one host, each a ring of NVLinks: as many edge-disjoint ones as possible.
 
         Each goes in both directions, as NVLinks do. There are none for two or fewer GPUs, or if no ring is found. On a
-        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions.
+        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions. Where
+        links of all GPUs are left over, rings in one direction are tried too: eight GPUs that are joined in pairs by
+        one link each have seven.
         """
         free = self._num_nvlinks(gpus)
         if len(gpus) < 3 or not free.any():
             return []
-        rings = _most_rings(free)
-        return [np.array(way) for ring in rings for way in (ring, [ring[0], *ring[:0:-1]])]
+        both_ways = [way for ring in _most_rings(free) for way in (ring, [ring[0], *ring[:0:-1]])]
+        one_way = _most_one_way(free) if len(both_ways) < free.sum(axis=1).min() else []
+        return [np.array(ring) for ring in (one_way if len(one_way) > len(both_ways) else both_ways)]
 
     def paths(self, gpus: np.ndarray, exits: np.ndarray, num_paths: int) -> list[np.ndarray]:
         """Return orders of GPUs [num_gpus] of one host, each along NVLinks, each beginning at another exit node.
@@ -92,8 +95,8 @@ class NvlinkMesh:
 class _SearchBudget:
     """The number of steps that a search may still take."""
 
-    def __init__(self) -> None:
-        self._left = _MAX_SEARCH_STEPS
+    def __init__(self, num_steps: int = _MAX_SEARCH_STEPS) -> None:
+        self._left = num_steps
 
     def spend(self) -> bool:
         self._left -= 1
@@ -102,8 +105,19 @@ class _SearchBudget:
 
 def _most_rings(free: np.ndarray) -> list[list[int]]:
     """Return the largest set of edge-disjoint rings that is found, with NVLinks counted in both directions."""
-    budget, best = _SearchBudget(), list[list[int]]()
-    bound = int(free.sum(axis=1).min()) // 2
+    return _search_rings(free, int(free.sum(axis=1).min()) // 2, _use_both_ways, _MAX_SEARCH_STEPS)
+
+
+def _most_one_way(free: np.ndarray) -> list[list[int]]:
+    """Return the largest set of rings that is found, no two of which use the same NVLink in the same direction."""
+    return _search_rings(free, int(free.sum(axis=1).min()), _use, _MAX_SEARCH_STEPS // 10)
+
+
+def _search_rings(
+    free: np.ndarray, bound: int, use: Callable[[np.ndarray, list[int], int], None], max_steps: int
+) -> list[list[int]]:
+    """Return at most `bound` rings along free NVLinks; `use` takes those of a ring, or gives them back."""
+    budget, best = _SearchBudget(max_steps), list[list[int]]()
 
     def search(rings: list[list[int]]) -> bool:
         """Search for more rings beside these; return whether the search is over."""
@@ -115,9 +129,9 @@ def _most_rings(free: np.ndarray) -> list[list[int]]:
         for path in _hamiltonian_paths(free, [0], [*range(1, len(free))], budget):
             if not free[path[-1], 0]:
                 continue
-            _use(free, [*path, 0], -1)
+            use(free, [*path, 0], -1)
             done = search([*rings, path])
-            _use(free, [*path, 0], 1)
+            use(free, [*path, 0], 1)
             if done or not budget.spend():
                 return True
         return False
@@ -127,10 +141,15 @@ def _most_rings(free: np.ndarray) -> list[list[int]]:
 
 
 def _use(free: np.ndarray, path: list[int], change: int) -> None:
-    """Remove the NVLinks of a path from `free` in both directions, or add them again."""
+    """Remove the NVLinks of a path from `free`, or add them again."""
     for a, b in pairwise(path):
         free[a, b] += change
-        free[b, a] += change
+
+
+def _use_both_ways(free: np.ndarray, path: list[int], change: int) -> None:
+    """Remove the NVLinks of a path from `free` in both directions, or add them again."""
+    _use(free, path, change)
+    _use(free, path[::-1], change)
 
 
 def _disjoint_paths(
