@@ -45,8 +45,12 @@ class HostPlan:
     )  # of a link down from a socket, the one for traffic of GPUs
 
     def node(self, kind: str, number: int) -> int:
-        """Add a node and return its number."""
-        self.names.append(f"{kind}{number}")
+        """Add a node named by its kind and number, and return its number in the host."""
+        return self.add(f"{kind}{number}", kind)
+
+    def add(self, name: str, kind: str) -> int:
+        """Add a node and return its number in the host."""
+        self.names.append(name)
         self.kinds.append(kind)
         return len(self.names) - 1
 

@@ -10,6 +10,8 @@ import numpy as np
 from clustersim.topology.topology import Topology
 
 _MAX_SEARCH_STEPS = 200_000  # GPUs that a search visits before it gives up
+_PARTS = (1, 2)
+"""Parts of the slowest link that a ring uses one of. NCCL tries speeds of channels down to 0.49 of the best one."""
 
 
 class NvlinkMesh:
@@ -43,13 +45,20 @@ class NvlinkMesh:
         """Return orders of GPUs [num_gpus] of one host, each a ring of NVLinks: as many edge-disjoint ones as possible.
 
         Each goes in both directions, as NVLinks do. There are none for two or fewer GPUs, or if no ring is found. On a
-        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions.
+        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions. Where
+        rings of half a link use more of the links, they are those: six between four GPUs that are all joined.
         """
-        free = self._num_nvlinks(gpus)
-        if len(gpus) < 3 or not free.any():
-            return []
-        rings = _most_rings(free)
-        return [np.array(way) for ring in rings for way in (ring, [ring[0], *ring[:0:-1]])]
+        best: list[list[int]] = []
+        num_links = 0.0  # that the best rings use of each GPU in each direction, in slowest links
+        for parts in _PARTS if len(gpus) > 2 else ():
+            free = self._num_nvlinks(gpus, parts)
+            most = free.sum(axis=1).min() // 2 / parts
+            rings = _most_rings(free) if most > num_links else []
+            if len(rings) / parts > num_links:
+                best, num_links = rings, len(rings) / parts
+            if not rings:
+                break
+        return [np.array(way) for ring in best for way in (ring, [ring[0], *ring[:0:-1]])]
 
     def paths(self, gpus: np.ndarray, exits: np.ndarray, num_paths: int) -> list[np.ndarray]:
         """Return orders of GPUs [num_gpus] of one host, each along NVLinks, each beginning at another exit node.
@@ -69,10 +78,10 @@ class NvlinkMesh:
             ends.append((starts, starts if len(starts) > 1 else before))
         return [np.array(path) for path in _disjoint_paths(free, ends, _SearchBudget())]
 
-    def _num_nvlinks(self, gpus: np.ndarray) -> np.ndarray:
+    def _num_nvlinks(self, gpus: np.ndarray, parts: int = 1) -> np.ndarray:
         """Return the number of NVLinks in the link from each GPU to each other [num_gpus, num_gpus].
 
-        The slowest of the host counts as one.
+        The slowest of the host counts as one, or as so many `parts`.
         """
         nodes = self._nodes[gpus]
         first, end = np.searchsorted(self._hosts, self._node_hosts[nodes[0]] + np.array([0, 1])).tolist()
@@ -85,7 +94,7 @@ class NvlinkMesh:
         rates = np.minimum(rates, rates.T)
         if not rates.any():
             return np.zeros(rates.shape, dtype=np.int64)
-        num: np.ndarray = np.floor(rates / rates[rates > 0].min() + 0.5).astype(np.int64)
+        num: np.ndarray = np.floor(parts * rates / rates[rates > 0].min() * (1 + 1e-9)).astype(np.int64)
         return num
 
 

@@ -198,6 +198,16 @@ class Topology:
         numbers = {name: number for number, name in enumerate(names)}
         return names, np.fromiter(map(numbers.__getitem__, self.links.kind), dtype=np.int64, count=len(self.links))
 
+    @cached_property
+    def is_nvlink(self) -> np.ndarray:
+        """[num_links] whether a link joins two GPUs of a host, or a GPU and an NVSwitch: NVLink, xGMI or the like."""
+        on_nvlink = np.isin(np.asarray(self.node_kinds), ("gpu", "nvswitch"))
+        src, dst, hosts = self.links.src, self.links.dst, self.node_hosts
+        found: np.ndarray = (
+            on_nvlink[src] & on_nvlink[dst] & (src != dst) & (hosts[src] == hosts[dst]) & (hosts[src] >= 0)
+        )
+        return found
+
     def describe_link(self, link: int) -> tuple[str, str, str]:
         """Return the names of a link's ends, and its kind."""
         src, dst = self.links.src[link], self.links.dst[link]
