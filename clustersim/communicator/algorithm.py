@@ -218,13 +218,7 @@ def _hosts_add(topology: Topology, gpus: np.ndarray) -> bool:
 
 def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
     """Say whether the first GPU has an NVLink, to another GPU or to a switch."""
-    own = np.flatnonzero(topology.links.src == topology.gpus[gpus[0]])
-    return any(is_nvlink(topology.links.kind[link]) for link in own.tolist())
-
-
-def is_nvlink(kind: str) -> bool:
-    """Say whether a kind of link joins GPUs as NVLink does: RCCL treats xGMI so (`LINK_NVL` in src/graph/topo.cc)."""
-    return kind.startswith(("nvlink", "xgmi"))
+    return bool(topology.is_nvlink[topology.links.src == topology.gpus[gpus[0]]].any())
 
 
 def by_host(hosts: np.ndarray) -> list[list[int]]:
@@ -257,9 +251,7 @@ def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRate
         links, num_hops = np.unique(crossed, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    kinds, number = topology.link_kinds
-    used = np.unique(number[all_inside])
-    has_nvlink = len(used) > 0 and all(is_nvlink(kinds[kind]) for kind in used.tolist())
+    has_nvlink = len(all_inside) > 0 and bool(topology.is_nvlink[all_inside].all())
     whole, architectures = bus(routes.links), _architectures(topology, gpus)
     num_hosts = len(np.unique(topology.gpu_domains[gpus]))
     num_found, gb_per_s = found_channels(len(rings), whole / len(rings), num_hosts, *architectures)

@@ -55,8 +55,12 @@ class HostPlan:
         return np.array([self.host_of_node[node] for node in nodes], dtype=np.int64)
 
     def node(self, kind: str, number: int) -> int:
-        """Add a node and return its number."""
-        self.names.append(f"{kind}{number}")
+        """Add a node named by its kind and number, and return its number in the host."""
+        return self.add(f"{kind}{number}", kind)
+
+    def add(self, name: str, kind: str) -> int:
+        """Add a node and return its number in the host."""
+        self.names.append(name)
         self.kinds.append(kind)
         return len(self.names) - 1
 

@@ -11,6 +11,7 @@ from pydantic import Field
 from clustersim.registry import Registry
 from clustersim.topology.amd import Mi250x, Mi300x
 from clustersim.topology.dgx import Dgx1, Dgx2, DgxA100, DgxB200, DgxH100, Superchip
+from clustersim.topology.explicit_host import ExplicitHost
 from clustersim.topology.host import Bare, DualSocket, Host, SingleRoot, SingleSocket
 
 HOSTS: Registry[type[Host]] = Registry(
@@ -28,6 +29,7 @@ HOSTS: Registry[type[Host]] = Registry(
         "superchip": Superchip,
         "mi250x": Mi250x,
         "mi300x": Mi300x,
+        "explicit": ExplicitHost,
     },
 )
 

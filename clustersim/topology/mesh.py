@@ -45,14 +45,20 @@ class NvlinkMesh:
         Each goes in both directions, as NVLinks do. There are none for two or fewer GPUs, or if no ring is found. On a
         DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions. Where
         links of all GPUs are left over, rings in one direction are tried too: eight GPUs that are joined in pairs by
-        one link each have seven.
+        one link each have seven. Then rings of half a link: six between four GPUs that are all joined.
         """
         free = self._num_nvlinks(gpus)
         if len(gpus) < 3 or not free.any():
             return []
-        both_ways = [way for ring in _most_rings(free) for way in (ring, [ring[0], *ring[:0:-1]])]
-        one_way = _most_one_way(free) if len(both_ways) < free.sum(axis=1).min() else []
-        return [np.array(ring) for ring in (one_way if len(one_way) > len(both_ways) else both_ways)]
+        most = free.sum(axis=1).min()  # links that rings can use of each GPU in each direction
+        best = _both_ways(_most_rings(free))
+        used = float(len(best))
+        if used < most and len(one_way := _most_one_way(free)) > used:
+            best, used = one_way, float(len(one_way))
+        if best and used < most:
+            halves = _both_ways(_most_rings(self._num_nvlinks(gpus, 2)))
+            best = halves if len(halves) / 2 > used else best
+        return [np.array(ring) for ring in best]
 
     def paths(self, gpus: np.ndarray, exits: np.ndarray, num_paths: int) -> list[np.ndarray]:
         """Return orders of GPUs [num_gpus] of one host, each along NVLinks, each beginning at another exit node.
@@ -72,10 +78,10 @@ class NvlinkMesh:
             ends.append((starts, starts if len(starts) > 1 else before))
         return [np.array(path) for path in _disjoint_paths(free, ends, _SearchBudget())]
 
-    def _num_nvlinks(self, gpus: np.ndarray) -> np.ndarray:
+    def _num_nvlinks(self, gpus: np.ndarray, parts: int = 1) -> np.ndarray:
         """Return the number of NVLinks in the link from each GPU to each other [num_gpus, num_gpus].
 
-        The slowest of the host counts as one.
+        The slowest of the host counts as one, or as so many `parts`.
         """
         nodes = self._nodes[gpus]
         first, end = np.searchsorted(self._hosts, self._node_hosts[nodes[0]] + np.array([0, 1])).tolist()
@@ -88,7 +94,7 @@ class NvlinkMesh:
         rates = np.minimum(rates, rates.T)
         if not rates.any():
             return np.zeros(rates.shape, dtype=np.int64)
-        num: np.ndarray = np.floor(rates / rates[rates > 0].min() + 0.5).astype(np.int64)
+        num: np.ndarray = np.floor(parts * rates / rates[rates > 0].min() * (1 + 1e-9)).astype(np.int64)
         return num
 
 
@@ -101,6 +107,11 @@ class _SearchBudget:
     def spend(self) -> bool:
         self._left -= 1
         return self._left >= 0
+
+
+def _both_ways(rings: list[list[int]]) -> list[list[int]]:
+    """Return each ring and its reverse."""
+    return [way for ring in rings for way in (ring, [ring[0], *ring[:0:-1]])]
 
 
 def _most_rings(free: np.ndarray) -> list[list[int]]:

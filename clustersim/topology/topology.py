@@ -231,6 +231,16 @@ class Topology:
         numbers = {name: number for number, name in enumerate(names)}
         return names, np.fromiter(map(numbers.__getitem__, self.links.kind), dtype=np.int64, count=len(self.links))
 
+    @cached_property
+    def is_nvlink(self) -> np.ndarray:
+        """[num_links] whether a link joins two GPUs of a host, or a GPU and an NVSwitch: NVLink, xGMI or the like."""
+        kinds, hosts = np.asarray(self.node_kinds), self.node_hosts
+        src, dst = self.links.src, self.links.dst
+        on_nvlink, is_switch = np.isin(kinds, ("gpu", "nvswitch")), kinds == "nvswitch"
+        inside = (hosts[src] == hosts[dst]) & (hosts[src] >= 0)
+        found: np.ndarray = on_nvlink[src] & on_nvlink[dst] & (src != dst) & (inside | is_switch[src] | is_switch[dst])
+        return found
+
     def describe_link(self, link: int) -> tuple[str, str, str]:
         """Return the names of a link's ends, and its kind."""
         src, dst = self.links.src[link], self.links.dst[link]
