@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,16 +64,21 @@ def run(
     loaded = load_scenario(scenario, overrides=overrides, measured=measured or [])
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
-    if not json:
-        _print_table(result)
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
-    if not json and report != folder / "report.html":
-        _remove_older(folder / "report.html")
-    _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, verbose=not json)
     if json:
+        _write_files(result, None, report, csv, trace)
         _print_json(result)
+        return
+    try:
+        written = _write_files(result, folder, report, csv, trace)
+    finally:
+        _print_table(result)
+    if report != folder / "report.html":
+        _remove_older(folder / "report.html")
+    for kind, path in written.items():
+        typer.echo(f"{kind}: {path}")
 
 
 def report(
@@ -116,8 +122,11 @@ def _print_table(result: Sweep) -> None:
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if is_known else _PIPED_WIDTH)
-    for part in (*tables(result, console.width), job_table(result), failure_table(result)):
-        if part is not None:
+    others = [found.parts(console.width) for found in (job_table(result), failure_table(result)) if found is not None]
+    for part in chain(tables(result, console.width), *others):
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
             console.print(part)
     for line in lines_below(result):
         typer.echo(line)
@@ -126,18 +135,18 @@ def _print_table(result: Sweep) -> None:
 
 
 def _write_files(
-    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None, verbose: bool
-) -> None:
-    """Write the requested files; if `verbose`, print the path of each."""
+    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None
+) -> dict[str, Path]:
+    """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
-    if report is not None:
-        from clustersim.report import write_report
-
-        written["report"] = write_report(result, report)
     if folder is not None:
         from clustersim.results import write_sweep
 
         written["result"] = write_sweep(result, folder / "result.json")
+    if report is not None:
+        from clustersim.report import write_report
+
+        written["report"] = write_report(result, report)
     if csv is not None:
         from clustersim.interchange import write_csv
 
@@ -146,8 +155,7 @@ def _write_files(
         from clustersim.interchange import write_perfetto
 
         written["trace"] = write_perfetto(result, trace)
-    for kind, path in written.items() if verbose else ():
-        typer.echo(f"{kind}: {path}")
+    return written
 
 
 def _remove_older(report: Path) -> None:

@@ -39,9 +39,9 @@ _SWITCHES = {"True": "true", "False": "false"}
 
 _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda ctx: f"a number above {ctx['gt']:g}",
-    "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']:g}",
+    "greater_than_equal": lambda ctx: f"a number of at least {_number(ctx['ge'])}",
     "less_than": lambda ctx: f"a number below {ctx['lt']:g}",
-    "less_than_equal": lambda ctx: f"a number of at most {ctx['le']:g}",
+    "less_than_equal": lambda ctx: f"a number of at most {_number(ctx['le'])}",
     "multiple_of": lambda ctx: f"a multiple of {ctx['multiple_of']:g}",
     "too_short": lambda ctx: f"a list of at least {ctx['min_length']}",
     "too_long": lambda ctx: f"a list of at most {ctx['max_length']}",
@@ -52,6 +52,11 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "literal_error": lambda ctx: _SWITCHES.get(ctx["expected"], f"one of {ctx['expected']}"),
     "enum": lambda ctx: f"one of {ctx['expected']}",
 }
+
+
+def _number(bound: float) -> str:
+    """Return a bound as text, whole numbers with all their digits."""
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
 
 
 @dataclass(frozen=True)
