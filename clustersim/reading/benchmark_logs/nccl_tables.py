@@ -18,10 +18,11 @@ PROGRAM = re.compile(r"(?<![a-z_])([a-z_]+)_perf\b")
 
 ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*(?=\s|$)")
 _RANK = re.compile(r"\s*#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?(Pid\s+\d+)\s+on\s+(.*?)\s*device\s+\d+")
-_SENDER = re.compile(r"(?:\[[^\]]*\]\s*|\d+:\s*)?[\w.-]+:\d+:\d+\s+\[-?\d+\]\s+$")
+_SENDER = re.compile(r"(?:\[[^\]]*\]\s*)?(?:[A-Za-z]|^)[\w.-]*:\d+:\d+\s+\[-?\d+\]\s+$")
 """What a line of NCCL_DEBUG begins with: it may begin inside a row, since a row is printed in three pieces."""
 
 _SENDER_CHARACTERS = 300
+_ERROR = re.compile(r"0e\+00|\de-\d+")  # the last column until 2022: a rounding error, not a number of wrong values
 _RATE_TOLERANCE = 0.02  # of a rate, and in GB/s: it is printed with two decimals
 
 _FIGURES = re.compile(r"\s*(?:(?:-?\d[\d.]*(?:e[+-]?\d+)?|N/A|inf|nan)(?:\s+|$))+")
@@ -60,9 +61,11 @@ def bare_columns(tokens: Sequence[str]) -> list[str]:
     >>> bare_columns("1000000 250000 float sum -1 500.0 2.00 3.50 0 500.0 2.00 3.50 0".split())[:6]
     ['size', 'count', 'type', 'redop', 'root', 'time']
     """
+    if len(tokens) < 6:
+        return []
     names = ["size", "count", "type"]
-    names += ["redop"] if len(tokens) > 3 and tokens[3].isalpha() else []
-    half = ["time", "algbw", "busbw", "#wrong"]
+    names += ["redop"] if tokens[3].isalpha() else []
+    half = ["time", "algbw", "busbw", "error" if _ERROR.fullmatch(tokens[-1]) else "#wrong"]
     num_figures = len(tokens) - len(names)
     if num_figures in (5, 7, 9) or tokens[len(names) : len(names) + 1] == ["-1"]:
         names.append("root")
