@@ -143,7 +143,7 @@ def _not_json(file: str, text: str, error: json.JSONDecodeError, what: str) -> I
         place = f"after {len(text):,} characters, line {text.count(chr(10)) + 1:,}"
         message = f"is truncated {place}; copy the whole file, or export it again and let it finish"
         return InputError(Mistake(message, file=file))
-    message = f"is not {what}: {error.msg}"
+    message = f"is not JSON: {error.msg}; expected {what}"
     return InputError(Mistake(message, file=file, line=error.lineno, column=error.colno))
 
 
