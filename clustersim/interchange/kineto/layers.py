@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
+from clustersim.interchange.kineto.contexts import EventContext, EventContexts, find_contexts, is_communication
 from clustersim.interchange.kineto.gradients import phase_of
 from clustersim.interchange.kineto.kinds import KIND_OF
-from clustersim.interchange.kineto.places import Place, Places, find_places, is_communication
 from clustersim.interchange.kineto.steps import Steps, find_steps
 from clustersim.interchange.kineto.trace import Event, Trace, TraceWork
 
@@ -63,22 +63,22 @@ class Attributed:
 def attribute(trace: Trace) -> Attributed:
     """Return the layers of a trace in the order of their first forward operator."""
     steps = find_steps(trace.events)
-    places = find_places(trace.events, steps)
-    found = Attributed({}, steps, places.unused_marks, _compiled(trace, places))
-    creators = _creators(trace, places)
+    contexts = find_contexts(trace.events, steps)
+    found = Attributed({}, steps, contexts.unused_marks, _compiled(trace, contexts))
+    creators = _creators(trace, contexts)
     for work in trace.work:
         step = steps.number(work.start_us)
         if step is None:
             continue
         seconds = work.duration_us / 1e6
-        place = places.of[work.op] if work.op is not None else None
-        owner = None if place is None or is_communication(work.kernel) else _owner(place, creators)
-        if owner is None or place is None or work.op is None:
-            _add_to_none(found, work, place, seconds)
+        context = contexts.of[work.op] if work.op is not None else None
+        owner = None if context is None or is_communication(work.kernel) else _owner(context, creators)
+        if owner is None or context is None or work.op is None:
+            _add_to_none(found, work, context, seconds)
             continue
         kind = "other" if owner.name in found.compiled else KIND_OF.get(owner.first.name, "other")
         layer = found.layers.setdefault(owner.name, TracedLayer(owner.name, kind, owner.first))
-        phase = 0 if place.backward is None else phase_of(work.kernel, work.op, place.backward, owner.op)
+        phase = 0 if context.backward is None else phase_of(work.kernel, work.op, context.backward, owner.op)
         layer.seconds.setdefault(step, [0.0, 0.0, 0.0])[phase] += seconds
     found.layers = dict(sorted(found.layers.items(), key=lambda item: item[1].first.start_us))
     return found
@@ -99,47 +99,47 @@ Of the latter, only those whose layer has a forward pass of its own: in other ca
 """
 
 
-def _creators(trace: Trace, places: Places) -> _Creators:
+def _creators(trace: Trace, contexts: EventContexts) -> _Creators:
     found: _Creators = {}
     first_passes = {
-        place.layer[0] for place in places.of.values() if place.layer is not None and place.backward is None
+        context.layer[0] for context in contexts.of.values() if context.layer is not None and context.backward is None
     }
     for event in trace.events:
-        place = places.of[event]
-        if event.kind != "op" or event.sequence is None or place.layer is None:
+        context = contexts.of[event]
+        if event.kind != "op" or event.sequence is None or context.layer is None:
             continue
-        if place.backward is None or (place.is_recomputed and place.layer[0] in first_passes):
-            found[place.is_recomputed, event.sequence] = _Owner(*place.layer, event)
+        if context.backward is None or (context.is_recomputed and context.layer[0] in first_passes):
+            found[context.is_recomputed, event.sequence] = _Owner(*context.layer, event)
     return found
 
 
-def _owner(place: Place, creators: _Creators) -> _Owner | None:
-    """Return the owner of work at a place; None for work of no layer."""
-    if place.in_optimizer or place.in_communication or place.is_recomputed:
+def _owner(context: EventContext, creators: _Creators) -> _Owner | None:
+    """Return the owner of work at a context; None for work of no layer."""
+    if context.in_optimizer or context.in_communication or context.is_recomputed:
         return None
-    if place.backward is None:
-        return None if place.layer is None else _Owner(*place.layer, place.layer[1])
-    own = creators.get((place.outer_backward is not None, place.backward.sequence))
-    if own is None and place.outer_backward is not None:
-        return creators.get((False, place.outer_backward.sequence))
+    if context.backward is None:
+        return None if context.layer is None else _Owner(*context.layer, context.layer[1])
+    own = creators.get((context.outer_backward is not None, context.backward.sequence))
+    if own is None and context.outer_backward is not None:
+        return creators.get((False, context.outer_backward.sequence))
     return own
 
 
-def _compiled(trace: Trace, places: Places) -> frozenset[str]:
-    layers = (places.of[event].layer for event in trace.events if event.name.startswith(_COMPILED))
+def _compiled(trace: Trace, contexts: EventContexts) -> frozenset[str]:
+    layers = (contexts.of[event].layer for event in trace.events if event.name.startswith(_COMPILED))
     return frozenset(layer[0] for layer in layers if layer is not None)
 
 
-def _add_to_none(found: Attributed, work: TraceWork, place: Place | None, seconds: float) -> None:
+def _add_to_none(found: Attributed, work: TraceWork, context: EventContext | None, seconds: float) -> None:
     """Count work that belongs to no layer."""
     share_s = seconds / found.num_steps
-    if is_communication(work.kernel) or (place is not None and place.in_communication):
+    if is_communication(work.kernel) or (context is not None and context.in_communication):
         found.communication_s += share_s
     elif work.is_graph:
         found.graph_s += share_s
-    elif place is not None and place.in_optimizer:
+    elif context is not None and context.in_optimizer:
         found.optimizer_s += share_s
-    elif place is not None and place.is_recomputed:
+    elif context is not None and context.is_recomputed:
         found.recomputed_s += share_s
     else:
         found.other_s += share_s

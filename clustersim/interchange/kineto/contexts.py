@@ -29,7 +29,7 @@ _OF_A_MODULE = ("add", "concat")  # kinds that are also parts of a module
 
 
 @dataclass(slots=True)
-class Place:
+class EventContext:
     """What is around an event on its thread, itself included; `layer` has its name and the operator of its kind."""
 
     backward: Event | None = None
@@ -43,10 +43,10 @@ class Place:
 
 
 @dataclass
-class Places:
-    """The place of every event; `unused_marks` are users' marks that name no layer though operators are inside."""
+class EventContexts:
+    """The context of every event; `unused_marks` are users' marks that name no layer though operators are inside."""
 
-    of: dict[Event, Place]
+    of: dict[Event, EventContext]
     unused_marks: tuple[str, ...]
 
 
@@ -77,26 +77,26 @@ def module_name(event: Event) -> str:
     return event.name.removeprefix(MODULE)
 
 
-def find_places(events: Sequence[Event], steps: Steps) -> Places:
-    """Return the place of every event; `events` are in the order of their start, each after what is around it."""
-    places = {event: Place() for event in events}
+def find_contexts(events: Sequence[Event], steps: Steps) -> EventContexts:
+    """Return the context of every event; `events` are in the order of their start, each after what is around it."""
+    contexts = {event: EventContext() for event in events}
     forward_marks: set[str] = set()
     for event in events:
-        _look_around(event, places, forward_marks)
+        _look_around(event, contexts, forward_marks)
     backward_us = sorted(event.start_us for event in events if event.name.startswith(BACKWARD))
-    inside, marks, unused = _look_inside(events, places, backward_us)
-    _name_layers(events, places, inside, marks, steps)
-    return Places(places, tuple(dict.fromkeys(unused)))
+    inside, marks, unused = _look_inside(events, contexts, backward_us)
+    _name_layers(events, contexts, inside, marks, steps)
+    return EventContexts(contexts, tuple(dict.fromkeys(unused)))
 
 
-def _look_around(event: Event, places: dict[Event, Place], forward_marks: set[str]) -> None:
-    """Fill in an event's place from that of its parent.
+def _look_around(event: Event, contexts: dict[Event, EventContext], forward_marks: set[str]) -> None:
+    """Fill in an event's context from that of its parent.
 
     Inside backward, modules, marks of the forward pass and operators with a gradient of their own are computed again.
     """
-    own = places[event]
+    own = contexts[event]
     parent = event.parent
-    around = places[parent] if parent is not None else Place()
+    around = contexts[parent] if parent is not None else EventContext()
     own.backward, own.outer_backward = around.backward, around.outer_backward
     if event.kind == "op" and event.name.startswith(BACKWARD):
         own.backward, own.outer_backward = event, around.backward
@@ -117,38 +117,38 @@ def _is_module(event: Event) -> bool:
     return event.kind == "range" and event.name.startswith(MODULE) and not module_name(event).startswith(_NO_MODULES)
 
 
-def _has_own_gradient(event: Event, place: Place) -> bool:
+def _has_own_gradient(event: Event, context: EventContext) -> bool:
     """Say whether an operator has another sequence number than the backward operator around it."""
-    number = None if place.backward is None else place.backward.sequence
+    number = None if context.backward is None else context.backward.sequence
     return event.kind == "op" and event.sequence not in (None, number)
 
 
-def _is_outermost(event: Event, place: Place) -> bool:
+def _is_outermost(event: Event, context: EventContext) -> bool:
     """Say whether an event is an operator of the forward pass with a gradient, and inside no other."""
     return (
         event.kind == "op"
         and event.sequence is not None
-        and not (place.has_sequence or place.in_communication or place.in_optimizer or is_counter(event))
-        and (place.backward is None or place.is_recomputed)
+        and not (context.has_sequence or context.in_communication or context.in_optimizer or is_counter(event))
+        and (context.backward is None or context.is_recomputed)
     )
 
 
 def _look_inside(
-    events: Sequence[Event], places: dict[Event, Place], backward_us: list[float]
+    events: Sequence[Event], contexts: dict[Event, EventContext], backward_us: list[float]
 ) -> tuple[dict[Event, _Inside], set[Event], list[str]]:
     """Return what is inside each event, the marks that name a layer, and the names of those that do not."""
     found = {event: _Inside() for event in events}
     marks: set[Event] = set()
     unused: list[str] = []
     for event in reversed(events):
-        own, place = found[event], places[event]
+        own, context = found[event], contexts[event]
         if event.kind == "op" and event.name in KIND_OF and not is_counter(event):
             own.known = event
-        if _is_outermost(event, place):
+        if _is_outermost(event, context):
             own.num_operators = 1
             own.num_kinds = int(own.known is not None and KIND_OF[own.known.name] not in _OF_A_MODULE)
-        if _is_mark(event, place):
-            if _is_around_one_module(event, own, [] if place.is_recomputed else backward_us):
+        if _is_mark(event, context):
+            if _is_around_one_module(event, own, [] if context.is_recomputed else backward_us):
                 marks.add(event)
             elif own.num_operators and not (own.has_module or own.has_other):
                 unused.append(event.name)
@@ -166,11 +166,11 @@ def _add(outer: _Inside, own: _Inside, event: Event, is_mark: bool) -> None:
     outer.known = own.known or outer.known
 
 
-def _is_mark(event: Event, place: Place) -> bool:
+def _is_mark(event: Event, context: EventContext) -> bool:
     """Say whether a range is a user's mark in the forward pass."""
     is_own = event.kind == "range" and not event.name.startswith((MODULE, *_NO_MARKS))
-    is_backward = place.backward is not None and not place.is_recomputed
-    return is_own and not (place.in_communication or place.in_optimizer or is_backward or place.has_sequence)
+    is_backward = context.backward is not None and not context.is_recomputed
+    return is_own and not (context.in_communication or context.in_optimizer or is_backward or context.has_sequence)
 
 
 def _is_around_one_module(event: Event, own: _Inside, backward_us: list[float]) -> bool:
@@ -183,7 +183,7 @@ def _is_around_one_module(event: Event, own: _Inside, backward_us: list[float]) 
 
 def _name_layers(
     events: Sequence[Event],
-    places: dict[Event, Place],
+    contexts: dict[Event, EventContext],
     inside: dict[Event, _Inside],
     marks: set[Event],
     steps: Steps,
@@ -191,23 +191,23 @@ def _name_layers(
     """Name calls of modules, and operators between them, such that names are the same in every step."""
     counts: dict[tuple[int | None, bool, str], int] = {}
     for event in events:
-        place = places[event]
-        around = places[event.parent].layer if event.parent is not None else None
-        name = None if around is not None else _own_name(event, place, inside, marks)
+        context = contexts[event]
+        around = contexts[event.parent].layer if event.parent is not None else None
+        name = None if around is not None else _own_name(event, context, inside, marks)
         if name is None:
-            place.layer = around
+            context.layer = around
             continue
-        key = (steps.number(event.start_us), place.is_recomputed, name)
+        key = (steps.number(event.start_us), context.is_recomputed, name)
         count = counts[key] = counts.get(key, 0) + 1
-        place.layer = (name if count == 1 else f"{name}#{count}", inside[event].known or event)
+        context.layer = (name if count == 1 else f"{name}#{count}", inside[event].known or event)
 
 
-def _own_name(event: Event, place: Place, inside: dict[Event, _Inside], marks: set[Event]) -> str | None:
+def _own_name(event: Event, context: EventContext, inside: dict[Event, _Inside], marks: set[Event]) -> str | None:
     if event in marks:
         return event.name
     if _is_module(event):
         return None if inside[event].has_module else module_name(event)
-    if not _is_outermost(event, place) or inside[event].has_module:
+    if not _is_outermost(event, context) or inside[event].has_module:
         return None
     short = event.name.removeprefix("aten::")
-    return short if place.container is None else f"{module_name(place.container)}/{short}"
+    return short if context.container is None else f"{module_name(context.container)}/{short}"
