@@ -27,6 +27,10 @@ def calibrate(
         int | None,
         typer.Option(metavar="N", min=1, help="Number of ranks, for logs that do not state it (OSU)."),
     ] = None,
+    collective: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What tables of nccl-tests measure that do not name it, such as all-gather."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write a transport sheet (.yaml) for use in scenarios."),
@@ -43,13 +47,13 @@ def calibrate(
     With logs: to the logs of one cluster. Without: to the microbenchmarks of all shipped cases, to check the shipped
     transports; scored figures are excluded. Each constant is printed with its standard error.
     """
-    _check_options(logs, topology, transport, output, store)
+    _check_options(logs, topology, transport, output, store, collective)
     from clustersim.cli.progress import progress
     from clustersim.validation import calibration
 
     with progress(quiet) as on_progress:
         if logs:
-            found = [calibration.calibrate(logs, topology or "", transport or "", gpus, on_progress)]
+            found = [calibration.calibrate(logs, topology or "", transport or "", gpus, on_progress, collective)]
         else:
             from clustersim.validation import load_cases
 
@@ -64,7 +68,12 @@ def calibrate(
 
 
 def _check_options(
-    logs: list[Path] | None, topology: str | None, transport: str | None, output: Path | None, store: bool
+    logs: list[Path] | None,
+    topology: str | None,
+    transport: str | None,
+    output: Path | None,
+    store: bool,
+    collective: str | None,
 ) -> None:
     """Raise an error for options that exclude each other."""
     if logs:
@@ -74,7 +83,7 @@ def _check_options(
         if store:
             raise typer.BadParameter("with logs, write a sheet of your own with -o", param_hint="'--store'")
         return
-    for name, given in (("--topology", topology), ("--output", output)):
+    for name, given in (("--topology", topology), ("--output", output), ("--collective", collective)):
         if given is not None:
             raise typer.BadParameter("only valid with logs", param_hint=f"'{name}'")
 

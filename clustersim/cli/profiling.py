@@ -83,7 +83,13 @@ def _write_script(path: Path, model: str | None) -> None:
 
 
 def import_kineto(
-    trace: Annotated[Path, typer.Argument(metavar="FILE", help="File from export_chrome_trace: .json or .json.gz.")],
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="File from export_chrome_trace (.json, .json.gz, .zip), or one for each rank that computes the same.",
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The profile to write; default: stdout.")
     ] = None,
@@ -101,14 +107,16 @@ def import_kineto(
 ) -> None:
     """Make a layer profile from a torch.profiler trace (Kineto).
 
-    Profile training steps with record_shapes=True and prof.step() in the loop; with_stack=True, or a
-    torch.profiler.record_function around each module, names the layers.
+    Profile training steps with record_shapes=True, a schedule, and prof.step() in the loop; without a schedule, steps
+    end with those of the optimizer. with_stack=True, or a torch.profiler.record_function around each module, names the
+    layers; a mark around a pass or several modules names none. Communication, optimizer steps and recomputation are
+    noted and belong to no layer.
     """
     from clustersim.errors import InputError
     from clustersim.interchange.kineto import import_kineto as read
     from clustersim.profiling.document import rounded, to_text, write_document
 
-    imported = read(trace, model, batch, precision, layout, device)
+    imported = read(traces, model, batch, precision, layout, device)
     document = rounded(imported.document)
     for note in imported.notes:
         typer.echo(f"note: {note}", err=True)

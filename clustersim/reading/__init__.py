@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from clustersim.reading.explain import Problem, explain, got_text, place_of, raised
 from clustersim.reading.files import find_file, looks_like_path, named_by, read_map, read_text, with_files
+from clustersim.reading.packed import parse_json, read_members, read_packed
 from clustersim.reading.shape import field_of, kinds_of, known_keys, known_kinds, models_at, takes_list
 from clustersim.reading.tree import LIMITS, MAX_DEPTH, Limits, Path, Place, TreeNode, check_extent, dotted, from_python
 from clustersim.reading.yaml_reader import read_yaml
@@ -32,9 +33,12 @@ __all__ = [
     "looks_like_path",
     "models_at",
     "named_by",
+    "parse_json",
     "place_of",
     "raised",
     "read_map",
+    "read_members",
+    "read_packed",
     "read_text",
     "read_yaml",
     "takes_list",

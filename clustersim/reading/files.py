@@ -78,7 +78,7 @@ def read_text(path: Path, num_bytes: int = LIMITS.num_bytes) -> str:
     if len(data) > num_bytes:
         size, most = f"{path.stat().st_size / 1e6:.1f} MB", _most(num_bytes)
         raise InputError(place.mistake(f"the file is too large ({size}); {most}", got=size, allowed=most))
-    return _decoded(data, place)
+    return decoded(data, str(path))
 
 
 def _most(num_bytes: int) -> str:
@@ -86,7 +86,9 @@ def _most(num_bytes: int) -> str:
     return f"{num_bytes >> 10} KiB at most" if rest else f"{whole} MiB at most"
 
 
-def _decoded(data: bytes, place: Place) -> str:
+def decoded(data: bytes, file: str) -> str:
+    """Return the text of a file's bytes: UTF-8, not binary."""
+    place = Place(file)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

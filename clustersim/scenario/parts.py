@@ -61,6 +61,10 @@ class MeasuredRun(Spec):
         description="in place of a figure: the log of a benchmark of collectives on the cluster (nccl-tests and others "
         "that `clustersim calibrate` reads), to which the constants of `transport` are fitted",
     )
+    collective: str | None = Field(
+        default=None,
+        description="the collective of a log of nccl-tests that does not name it, such as all-gather",
+    )
     set: dict[str, Any] = Field(
         default={},
         description="keys of the scenario that were different in this run, nested or with dots, such as "
@@ -82,6 +86,8 @@ class MeasuredRun(Spec):
         _exactly_one(self, ("samples_per_s", "iteration_s", "collectives"))
         if self.num_gpus is None and self.collectives is None:
             raise InputError("the number of GPUs of a measured run is missing", key="num_gpus", got="nothing")
+        if self.collective is not None and self.collectives is None:
+            raise InputError("only a log of collectives has one", key="collective", got=self.collective)
         return self
 
     @property

@@ -63,7 +63,7 @@ def fit_network(runs: Sequence[AnchorPoint], on_progress: Callable[[str], None])
     for measured, point in logs:
         assert measured.collectives is not None
         cluster = build_topology(point.topology)
-        points += experiments(read_benchmark(measured.collectives), cluster, measured.num_gpus)
+        points += experiments(read_benchmark(measured.collectives, measured.collective), cluster, measured.num_gpus)
     on_progress("measured collectives")
     fit = fit_transport(points, load_transport(transports[0]))
     return NetworkFit(transports[0], str(_sheet(fit, cluster.name)), fit)

@@ -272,7 +272,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes, message: str) -
 
 def test_a_file_that_is_not_there_is_reported_with_status_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "kineto", str(tmp_path / "none.json")]) == 3
-    assert "cannot read this trace: No such file" in capsys.readouterr().err
+    assert "cannot be read: No such file" in capsys.readouterr().err
 
 
 def without(document: dict[str, Any], key: str) -> dict[str, Any]:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
-from clustersim.interchange.kineto.trace import Event, Trace, TraceWork, is_module, module_name
+from clustersim.interchange.kineto.contexts import EventContext, EventContexts, find_contexts, is_communication
+from clustersim.interchange.kineto.gradients import phase_of
+from clustersim.interchange.kineto.kinds import KIND_OF
+from clustersim.interchange.kineto.steps import Steps, find_steps
+from clustersim.interchange.kineto.trace import Event, Trace, TraceWork
 
 PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
-_BACKWARD = "autograd::engine::evaluate_function: "
-_OPTIMIZER = "Optimizer.step"
-_KINDS = {
-    "convolution": ("conv1d", "conv2d", "conv3d", "convolution", "cudnn_convolution", "mkldnn_convolution"),
-    "fully-connected": ("linear", "addmm", "mm"),
-    "matmul": ("matmul", "bmm", "baddbmm"),
-    "lstm": ("lstm", "_cudnn_rnn"),
-    "attention": ("scaled_dot_product_attention",),
-    "embedding": ("embedding",),
-    "batch-norm": ("batch_norm", "cudnn_batch_norm", "native_batch_norm"),
-    "layer-norm": ("layer_norm", "native_layer_norm"),
-    "pooling": ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d", "mean"),
-    "relu": ("relu", "relu_", "threshold", "clamp_min", "clamp_min_"),
-    "gelu": ("gelu",),
-    "dropout": ("dropout", "dropout_", "native_dropout", "feature_dropout"),
-    "softmax": ("softmax", "log_softmax", "_softmax"),
-    "concat": ("cat", "concat"),
-    "add": ("add", "add_"),
-    "loss": ("cross_entropy_loss", "nll_loss_nd", "nll_loss", "mse_loss", "binary_cross_entropy"),
-}
-KIND_OF = {f"aten::{name}": kind for kind, names in _KINDS.items() for name in names}
+_COMPILED = ("CompiledFunction", "Torch-Compiled Region")  # operators that torch.compile made
 
 
 @dataclass
@@ -53,158 +37,109 @@ class TracedLayer:
 
 @dataclass
 class Attributed:
-    """The attributed time of a trace; optimizer and other work are means over the steps."""
+    """The attributed time of a trace; times that belong to no layer are means over the steps."""
 
     layers: dict[str, TracedLayer]
-    num_steps: int
+    steps: Steps
+    unused_marks: tuple[str, ...] = ()
+    compiled: frozenset[str] = frozenset()  # layers with a region of torch.compile inside
     optimizer_s: float = 0.0
+    communication_s: float = 0.0
+    recomputed_s: float = 0.0
+    graph_s: float = 0.0
     other_s: float = 0.0
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps, at least 1."""
+        return self.steps.count
+
+    @property
+    def layers_s(self) -> float:
+        """Seconds of all layers, a mean over the steps."""
+        return sum(sum(map(sum, layer.seconds.values())) for layer in self.layers.values()) / self.num_steps
 
 
 def attribute(trace: Trace) -> Attributed:
     """Return the layers of a trace in the order of their first forward operator."""
-    numbers = _Numbers(trace)
-    found = Attributed({}, max(len(trace.steps), 1))
-    creators: dict[int | None, Event] = {
-        op.sequence: op for op in trace.events if op.sequence is not None and _backward_of(op) is None
-    }
+    steps = find_steps(trace.events)
+    contexts = find_contexts(trace.events, steps)
+    found = Attributed({}, steps, contexts.unused_marks, _compiled(trace, contexts))
+    creators = _creators(trace, contexts)
     for work in trace.work:
-        step = numbers.step(work.op)
+        step = steps.number(work.start_us)
         if step is None:
             continue
         seconds = work.duration_us / 1e6
-        backward = _backward_of(work.op)
-        operator = work.op if backward is None else creators.get(backward.sequence)
-        named = numbers.layer(operator) if operator is not None else None
-        if named is not None:
-            name, first = named
-            layer = found.layers.setdefault(name, TracedLayer(name, KIND_OF.get(first.name, "other"), first))
-            phase = 0 if backward is None or operator is None else _phase(work, backward, operator)
-            layer.seconds.setdefault(step, [0.0, 0.0, 0.0])[phase] += seconds
-        elif _is_inside(work.op, _OPTIMIZER):
-            found.optimizer_s += seconds / found.num_steps
-        else:
-            found.other_s += seconds / found.num_steps
+        context = contexts.of[work.op] if work.op is not None else None
+        owner = None if context is None or is_communication(work.kernel) else _owner(context, creators)
+        if owner is None or context is None or work.op is None:
+            _add_to_none(found, work, context, seconds)
+            continue
+        kind = "other" if owner.name in found.compiled else KIND_OF.get(owner.first.name, "other")
+        layer = found.layers.setdefault(owner.name, TracedLayer(owner.name, kind, owner.first))
+        phase = 0 if context.backward is None else phase_of(work.kernel, work.op, context.backward, owner.op)
+        layer.seconds.setdefault(step, [0.0, 0.0, 0.0])[phase] += seconds
     found.layers = dict(sorted(found.layers.items(), key=lambda item: item[1].first.start_us))
     return found
 
 
-class _Numbers:
-    """Names calls of modules, and operators between them, such that names are the same in every step."""
+class _Owner(NamedTuple):
+    """The layer of an operator of the forward pass: its name and the operator of its kind."""
 
-    def __init__(self, trace: Trace):
-        self.steps = trace.steps
-        self.names: dict[Event, tuple[str, Event]] = {}
-        counts: dict[tuple[int | None, str], int] = {}
-        for event in trace.events:
-            name = self._own_name(event)
-            if name is None:
-                continue
-            step = self.step(event)
-            count = counts[step, name] = counts.get((step, name), 0) + 1
-            first = next(_known_ops(event), event)
-            self.names[event] = (name if count == 1 else f"{name}#{count}", first)
+    name: str
+    first: Event
+    op: Event
 
-    def step(self, event: Event) -> int | None:
-        """Return the step in which an event began; 0 for all where the trace has no steps."""
-        if not self.steps:
-            return 0
-        for number, step in enumerate(self.steps):
-            if step.start_us <= event.start_us < step.end_us:
-                return number
+
+_Creators = dict[tuple[bool, int | None], _Owner]
+"""Owners by the sequence number of their operator, apart for passes that were computed again.
+
+Of the latter, only those whose layer has a forward pass of its own: in other cases the whole region is the layer.
+"""
+
+
+def _creators(trace: Trace, contexts: EventContexts) -> _Creators:
+    found: _Creators = {}
+    first_passes = {
+        context.layer[0] for context in contexts.of.values() if context.layer is not None and context.backward is None
+    }
+    for event in trace.events:
+        context = contexts.of[event]
+        if event.kind != "op" or event.sequence is None or context.layer is None:
+            continue
+        if context.backward is None or (context.is_recomputed and context.layer[0] in first_passes):
+            found[context.is_recomputed, event.sequence] = _Owner(*context.layer, event)
+    return found
+
+
+def _owner(context: EventContext, creators: _Creators) -> _Owner | None:
+    """Return the owner of work at a context; None for work of no layer."""
+    if context.in_optimizer or context.in_communication or context.is_recomputed:
         return None
-
-    def layer(self, op: Event) -> tuple[str, Event] | None:
-        """Return the layer of an operator: the innermost named event around it."""
-        around: Event | None = op
-        while around is not None:
-            if around in self.names:
-                return self.names[around]
-            around = around.parent
-        return None
-
-    def _own_name(self, event: Event) -> str | None:
-        """Return the name of a module without submodules, or of an operator with a gradient between modules."""
-        if is_module(event):
-            return None if any(map(is_module, all_children(event))) else module_name(event)
-        outermost = event.kind == "op" and (event.parent is None or event.parent.kind == "range")
-        if not outermost or event.sequence is None or event.name.startswith(_BACKWARD) or _is_counter(event):
-            return None
-        around = event.parent
-        while around is not None and not is_module(around):
-            around = around.parent
-        if around is not None and not any(map(is_module, all_children(around))):
-            return None
-        short = event.name.removeprefix("aten::")
-        return short if around is None else f"{module_name(around)}/{short}"
+    if context.backward is None:
+        return None if context.layer is None else _Owner(*context.layer, context.layer[1])
+    own = creators.get((context.outer_backward is not None, context.backward.sequence))
+    if own is None and context.outer_backward is not None:
+        return creators.get((False, context.outer_backward.sequence))
+    return own
 
 
-def all_children(event: Event) -> Iterator[Event]:
-    """Yield the events inside an event, at any depth, in the order of their start."""
-    for child in event.children:
-        yield child
-        yield from all_children(child)
+def _compiled(trace: Trace, contexts: EventContexts) -> frozenset[str]:
+    layers = (contexts.of[event].layer for event in trace.events if event.name.startswith(_COMPILED))
+    return frozenset(layer[0] for layer in layers if layer is not None)
 
 
-def _known_ops(event: Event) -> Iterator[Event]:
-    if event.name in KIND_OF and event.kind == "op":
-        yield event
-    for child in all_children(event):
-        if child.kind == "op" and child.name in KIND_OF and not _is_counter(child):
-            yield child
-
-
-def _is_counter(op: Event) -> bool:
-    """Say whether an operator counts batches, as in batch normalisation, and computes nothing."""
-    types = op.args.get("Input type")
-    return op.name == "aten::add_" and isinstance(types, list) and bool(types) and types[0] == "long int"
-
-
-def _backward_of(op: Event) -> Event | None:
-    around: Event | None = op
-    while around is not None:
-        if around.name.startswith(_BACKWARD):
-            return around
-        around = around.parent
-    return None
-
-
-def _is_inside(op: Event, prefix: str) -> bool:
-    around: Event | None = op
-    while around is not None:
-        if around.name.startswith(prefix):
-            return True
-        around = around.parent
-    return False
-
-
-def _phase(work: TraceWork, backward: Event, forward: Event) -> int:
-    """Return 2 for work on weights, 1 for work on data and where they cannot be distinguished.
-
-    cuDNN's and CUTLASS's kernel names contain `wgrad`; a convolution's mask may request only weights; of a linear
-    layer's two GEMMs the one with the size of its weight belongs to the weight, and so does the sum of the bias.
-    """
-    name = work.kernel.lower()
-    if "wgrad" in name or "wgradient" in name:
-        return 2
-    around: Event | None = work.op
-    while around is not None and around is not backward:
-        if around.name == "aten::convolution_backward":
-            mask = (around.args.get("Concrete Inputs") or [""])[-1]
-            return 2 if str(mask).replace(" ", "").startswith("[False,True") else 1
-        if around.name == "aten::sum" and "Addmm" in backward.name:
-            return 2
-        if around.name == "aten::mm" and _is_weights_product(around, forward):
-            return 2
-        around = around.parent
-    return 1
-
-
-def _is_weights_product(product: Event, forward: Event) -> bool:
-    sizes, inputs = product.args.get("Input Dims"), forward.args.get("Input Dims")
-    if not isinstance(sizes, list) or not isinstance(inputs, list) or len(sizes) < 2 or len(inputs) < 2:
-        return False
-    matrices = [size for size in inputs if isinstance(size, list) and len(size) == 2]
-    if len(matrices) < 2 or any(len(size) != 2 for size in sizes[:2]):
-        return False
-    return sorted((sizes[0][0], sizes[1][1])) == sorted(matrices[-1])
+def _add_to_none(found: Attributed, work: TraceWork, context: EventContext | None, seconds: float) -> None:
+    """Count work that belongs to no layer."""
+    share_s = seconds / found.num_steps
+    if is_communication(work.kernel) or (context is not None and context.in_communication):
+        found.communication_s += share_s
+    elif work.is_graph:
+        found.graph_s += share_s
+    elif context is not None and context.in_optimizer:
+        found.optimizer_s += share_s
+    elif context is not None and context.is_recomputed:
+        found.recomputed_s += share_s
+    else:
+        found.other_s += share_s

@@ -1,4 +1,4 @@
-"""A `clustersim.profile/1` from a trace, with the catalogue's layer names if a model is given."""
+"""A `clustersim.profile/1` from traces, with the catalogue's layer names if a model is given."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clustersim.interchange.kineto.layers import PHASES, Attributed, TracedLayer, all_children, attribute
-from clustersim.interchange.kineto.trace import Event, Trace, read_trace
+from clustersim.errors import InputError, Mistake
+from clustersim.interchange.kineto.layers import PHASES, Attributed, TracedLayer, attribute
+from clustersim.interchange.kineto.notes import time_notes
+from clustersim.interchange.kineto.trace import Event, Trace, read_traces
 from clustersim.model import load_model
 
 _PRECISIONS = {"float": "fp32", "c10::BFloat16": "amp-bf16", "c10::Half": "amp-fp16"}
 _FIRST = ("convolution", "fully-connected", "embedding")  # layers whose input has the batch size
 _GEMM_OPS = ("convolution", "fully-connected", "matmul", "lstm", "attention")  # layers whose input autocast casts
 _AMPERE = 8  # the lowest compute capability with TF32
+_MOST_OF_GRAPHS = 0.05  # of the time of kernels: beyond, a profile would lack its layers
 
 
 @dataclass(frozen=True)
@@ -26,52 +29,106 @@ class ImportedProfile:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Rank:
+    """One rank's trace and the layers found in it."""
+
+    trace: Trace
+    found: Attributed
+
+
 def import_kineto(
-    path: str | Path,
+    paths: str | Path | Sequence[str | Path],
     model: str | None = None,
     batch: int | None = None,
     precision: str | None = None,
     layout: str | None = None,
     device: str | None = None,
 ) -> ImportedProfile:
-    """Return the layer profile of a torch.profiler trace.
+    """Return the layer profile of torch.profiler traces: one file, or one for each rank of a data-parallel run.
 
     Batch, precision and layout are read from the operators' shapes, types and strides (record_shapes=True) if
     they are not given. With a `model` of the catalogue, layers take its names, kind by kind in order of
-    their first call, where a kind has the same number of members in both. Times are medians over the profiled steps.
+    their first call, where a kind has the same number of members in both. Times are medians over the profiled steps,
+    and of these over the ranks.
     """
-    trace = read_trace(path)
-    found = attribute(trace)
-    if not any(seconds[1] + seconds[2] for layer in found.layers.values() for seconds in layer.seconds.values()):
-        raise trace.refused(
-            "has no backward pass that belongs to a forward one (by sequence numbers); profile training steps, "
-            "including loss.backward()"
-        )
+    files = [paths] if isinstance(paths, str | Path) else list(paths)
+    ranks = [_Rank(trace, _attributed(trace)) for path in files for trace in read_traces(path)]
+    if not ranks:
+        raise InputError("there is no trace to read", got=", ".join(map(str, files)), allowed="a file of one rank")
+    _check_alike(ranks)
+    trace, found = ranks[0].trace, ranks[0].found
     first = _first_operator(found)
     where: dict[str, Any] = {
         "batch": batch or _batch(trace, first),
         "precision": precision or _precision(trace, found, first),
         "layout": layout or _layout(first),
     }
-    notes = [f"{len(found.layers)} layers over {found.num_steps} step(s); times are medians."]
+    notes = [_heading(ranks)]
     names = {name: name for name in found.layers}
     if model is not None:
         names, note = _catalogue_names(found, model)
         notes.append(note)
-    rows = [_row(names[name], layer, where, found.num_steps) for name, layer in found.layers.items()]
+    rows = [_row(names[name], name, ranks, where) for name in found.layers]
     notes += _warnings(trace, found, rows)
     if precision is None:
         notes += _precision_warnings(trace, found, where["precision"])
     name = device or trace.device or "CPU"
-    return ImportedProfile(_document(trace, found, rows, where, name, model), tuple(notes))
+    return ImportedProfile(_document(ranks, rows, where, name, model), tuple(notes))
+
+
+def _attributed(trace: Trace) -> Attributed:
+    """Return the layers of a trace; refuse one without them."""
+    found = attribute(trace)
+    work_s = sum(work.duration_us for work in trace.work) / 1e6 / found.num_steps
+    if found.graph_s > _MOST_OF_GRAPHS * work_s > 0:
+        share = f"{found.graph_s / work_s:.0%}"
+        raise trace.refused(
+            f"{share} of the time of kernels was launched as CUDA graphs (cudaGraphLaunch), and a trace does not have "
+            "the operator of a kernel in a graph, only its 'graph node id'; profile without them, for example with "
+            "torch.compile(mode='default') in place of 'reduce-overhead' or 'max-autotune'"
+        )
+    if not any(seconds[1] + seconds[2] for layer in found.layers.values() for seconds in layer.seconds.values()):
+        raise trace.refused(
+            "has no backward pass that belongs to a forward one (by sequence numbers); profile training steps, "
+            "including loss.backward()"
+        )
+    return found
+
+
+def _check_alike(ranks: Sequence[_Rank]) -> None:
+    """Refuse ranks with other layers than the first one."""
+    names = set(ranks[0].found.layers)
+    for rank in ranks[1:]:
+        own = set(rank.found.layers)
+        if own != names:
+            some = ", ".join(sorted(own ^ names)[:3])
+            message = (
+                f"has other layers than {ranks[0].trace.file} ({some}); give the traces of ranks that compute the "
+                "same layers, or of one rank"
+            )
+            raise InputError(
+                Mistake(message, file=rank.trace.file, got=f"{len(own)} layers", allowed=f"the {len(names)} layers")
+            )
+
+
+def _heading(ranks: Sequence[_Rank]) -> str:
+    found = ranks[0].found
+    steps = ", ".join(str(each.found.num_steps) for each in ranks)
+    over = f"{steps} step(s)" if len(ranks) == 1 else f"{len(ranks)} ranks of {steps} steps"
+    return f"{len(found.layers)} layers over {over}; times are medians."
 
 
 def _document(
-    trace: Trace, found: Attributed, rows: list[dict[str, Any]], where: dict[str, Any], device: str, model: str | None
+    ranks: Sequence[_Rank], rows: list[dict[str, Any]], where: dict[str, Any], device: str, model: str | None
 ) -> dict[str, Any]:
     whole = dict(where)
-    if trace.steps:
-        whole["iteration_s"] = median(step.duration_us for step in trace.steps) / 1e6
+    iterations = [rank.found.steps.iteration_s for rank in ranks]
+    known = [seconds for seconds in iterations if seconds is not None]
+    if known:
+        whole["iteration_s"] = median(known)
+    for key in ("optimizer_s", "communication_s", "recomputed_s", "other_s"):
+        whole[key] = median(getattr(rank.found, key) for rank in ranks)
     return {
         "schema": "clustersim.profile/1",
         "tool": "kineto",
@@ -80,38 +137,42 @@ def _document(
         "software": {},
         "flags": {},
         "layers": rows,
-        "whole": [{**whole, "optimizer_s": found.optimizer_s, "other_s": found.other_s}],
+        "whole": [whole],
         "optimizers": None,
         "node": None,
         "skipped": [],
     }
 
 
-def _row(name: str, layer: TracedLayer, where: dict[str, Any], num_steps: int) -> dict[str, Any]:
-    sizes = layer.first.args.get("Input Dims")
-    shape = {"input": sizes[0]} if isinstance(sizes, list) and sizes else {}
-    times = {key: layer.phase_s(phase, num_steps) for phase, key in enumerate(PHASES)}
-    return {"name": name, "op": layer.op, "shape": shape, **where, **times, "spread_s": layer.spread_s(num_steps)}
+def _row(name: str, traced: str, ranks: Sequence[_Rank], where: dict[str, Any]) -> dict[str, Any]:
+    layers = [(rank.found.layers[traced], rank.found.num_steps) for rank in ranks]
+    first: TracedLayer = layers[0][0]
+    sizes = first.first.sizes
+    shape = {"input": sizes[0]} if sizes else {}
+    times = {
+        key: median(layer.phase_s(phase, num_steps) for layer, num_steps in layers) for phase, key in enumerate(PHASES)
+    }
+    spread_s = max(layer.spread_s(num_steps) for layer, num_steps in layers)
+    return {"name": name, "op": first.op, "shape": shape, **where, **times, "spread_s": spread_s}
 
 
 def _first_operator(found: Attributed) -> Event | None:
     return next((layer.first for layer in found.layers.values() if layer.op in _FIRST), None)
 
 
-def _input(first: Event | None, key: str) -> Any:
+def _input(first: Event | None, values: list[list[int]] | None) -> list[int] | None:
     """Return a trace's value for an operator's first tensor (second for an embedding), with recorded shapes."""
-    values = None if first is None else first.args.get(key)
     at = 1 if first is not None and first.name == "aten::embedding" else 0
-    return values[at] if isinstance(values, list) and len(values) > at else None
+    return values[at] if values is not None and len(values) > at else None
 
 
 def _batch(trace: Trace, first: Event | None) -> int:
-    shape = _input(first, "Input Dims")
-    if isinstance(shape, list) and shape and isinstance(shape[0], int):
+    shape = _input(first, None if first is None else first.sizes)
+    if shape and shape[0] >= 1:
         return shape[0]
-    raise trace.refused(
-        "does not have the batch size: it was profiled without record_shapes=True; give it with --batch"
-    )
+    has_shapes = any(event.sizes for event in trace.events)
+    why = "no layer's first operator has it" if has_shapes else "it was profiled without record_shapes=True"
+    raise trace.refused(f"does not have the batch size: {why}; give it with --batch")
 
 
 def _precision(trace: Trace, found: Attributed, first: Event | None) -> str:
@@ -135,22 +196,19 @@ def _gemm_precisions(found: Attributed) -> list[str]:
 
 def _computes_in(op: Event) -> str | None:
     """Return an operator's precision: under autocast its inputs are float, and it casts them inside."""
-    inside = (kind for each in (op, *all_children(op)) for kind in _types(each))
+    inside = (kind for each in op.and_all_inside() for kind in each.types)
     short = next((_PRECISIONS[kind] for kind in inside if kind in _PRECISIONS and kind != "float"), None)
-    return short or next((_PRECISIONS.get(kind) for kind in _types(op)[:1]), None)
-
-
-def _types(op: Event) -> list[str]:
-    values = op.args.get("Input type")
-    return [str(value) for value in values] if isinstance(values, list) else []
+    return short or next((_PRECISIONS.get(kind) for kind in op.types[:1]), None)
 
 
 def _layout(first: Event | None) -> str:
     """Return nhwc where the channels of the first layer's images are contiguous, none without images."""
-    shape, strides = _input(first, "Input Dims"), _input(first, "Input Strides")
-    if not isinstance(shape, list) or len(shape) != 4:
+    if first is None:
         return "none"
-    return "nhwc" if isinstance(strides, list) and len(strides) == 4 and strides[1] == 1 != strides[3] else "nchw"
+    shape, strides = _input(first, first.sizes), _input(first, first.strides)
+    if shape is None or len(shape) != 4:
+        return "none"
+    return "nhwc" if strides is not None and len(strides) == 4 and strides[1] == 1 != strides[3] else "nchw"
 
 
 def _catalogue_names(found: Attributed, model: str) -> tuple[dict[str, str], str]:
@@ -178,20 +236,12 @@ def _catalogue_names(found: Attributed, model: str) -> tuple[dict[str, str], str
 
 
 def _warnings(trace: Trace, found: Attributed, rows: Sequence[dict[str, Any]]) -> list[str]:
-    total_s = sum(row[key] for row in rows for key in PHASES)
     notes = []
     if not any(work.kernel for work in trace.work):
         notes.append("The trace has no GPU kernels: times are the CPU operators' own.")
     if not any(row["backward_weights_s"] for row in rows if row["op"] == "convolution"):
         notes.append("Data and weight gradients of convolutions cannot be distinguished: both count as data.")
-    if found.other_s > 0.05 * total_s:
-        notes.append(f"{found.other_s * 1e3:.3g} ms per step belong to no layer (copies, sums of gradients, scaling).")
-    if not trace.steps:
-        notes.append(
-            "The trace has no ProfilerStep marks: it is assumed to be one step. torch writes them if "
-            "the profiler has a schedule= and the loop calls prof.step()."
-        )
-    return notes
+    return [*notes, *time_notes(found)]
 
 
 def _precision_warnings(trace: Trace, found: Attributed, precision: str) -> list[str]:

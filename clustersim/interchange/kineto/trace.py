@@ -1,25 +1,29 @@
-"""Reads a Kineto trace: the nesting of operators and modules."""
+"""Reads a Kineto trace: the nesting of operators and ranges, and the work that they issued."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from clustersim.errors import InputError, Mistake
+from clustersim.interchange.kineto.raw import LAUNCHES, ON_DEVICE, RawEvent, raw_events
+from clustersim.reading import parse_json, read_members
 
 MAX_BYTES = 2_000_000_000
-_LAUNCHES = frozenset({"cuda_runtime", "cuda_driver"})
-_ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
-_MODULE = "nn.Module: "
-_OTHERS_RANGES = ("ProfilerStep#", "Optimizer.", "DataLoader", "enumerate(DataLoader)", "nccl:", "gloo:", "Distributed")
+"""The most that a trace may unpack to."""
+
+BACKWARD = "autograd::engine::evaluate_function: "
+MODULE = "nn.Module: "
+OPTIMIZER = "Optimizer.step"
+STEP = "ProfilerStep#"
+
+_OF_GRAPHS = "GraphLaunch"  # cudaGraphLaunch, cuGraphLaunch, hipGraphLaunch
+_NODE = "graph node id"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Event:
     """A timed event on a thread; `parent` is the event around it."""
 
@@ -40,107 +44,104 @@ class Event:
         found = self.args.get("Sequence number")
         return found if isinstance(found, int) else None
 
+    @property
+    def sizes(self) -> list[list[int]] | None:
+        """The sizes of each input, empty for one that is no tensor; None without recorded shapes."""
+        values = self.args.get("Input Dims")
+        return [_integers(value) for value in values] if isinstance(values, list) else None
 
-@dataclass(frozen=True)
+    @property
+    def strides(self) -> list[list[int]] | None:
+        """The strides of each input, empty for one that is no tensor; None where they were not recorded."""
+        values = self.args.get("Input Strides")
+        return [_integers(value) for value in values] if isinstance(values, list) else None
+
+    def and_all_inside(self) -> Iterator[Event]:
+        """Yield this event and those inside it, at any depth, in the order of their start."""
+        waiting = [self]
+        while waiting:
+            event = waiting.pop()
+            yield event
+            waiting += reversed(event.children)
+
+    @property
+    def types(self) -> list[str]:
+        """The type of each input, empty without recorded shapes."""
+        values = self.args.get("Input type")
+        return [str(value) for value in values] if isinstance(values, list) else []
+
+
+@dataclass(frozen=True, slots=True)
 class TraceWork:
-    """Duration of work, with the operator that issued it; `kernel` is empty for work on the CPU."""
+    """Duration of work, with the operator that issued it; `kernel` is empty for work on the CPU.
 
-    op: Event
+    `op` is None where the trace does not have it, as for the kernels of a CUDA graph (`is_graph`).
+    """
+
+    op: Event | None
     kernel: str
     duration_us: float
+    start_us: float  # when it was issued
+    is_graph: bool = False
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of one process: operators and module ranges in the order of their start."""
+    """A trace of one process: operators and ranges in the order of their start, each after what is around it."""
 
     file: str
     device: str
     events: tuple[Event, ...]
     work: tuple[TraceWork, ...]
-    steps: tuple[Event, ...]
     compute_major: int | None  # the first GPU's major compute capability, None if unknown
 
     def refused(self, message: str) -> InputError:
         return InputError(Mistake(message, file=self.file))
 
 
-def read_trace(path: str | Path) -> Trace:
-    """Return a trace (.json or .json.gz); a truncated file, or another kind of file, is an InputError."""
-    document = _document(Path(path))
+def read_traces(path: str | Path) -> Iterator[Trace]:
+    """Yield the traces of a file: .json, .json.gz, or a .zip of them; another kind of file is an InputError."""
+    try:
+        for name, data in read_members(Path(path), MAX_BYTES):
+            yield _trace(name, data)
+    except IsADirectoryError:
+        raise _wrong(path, "is a folder; give the files in it") from None
+
+
+def _trace(file: str, data: bytes) -> Trace:
+    document = parse_json(data, file, "a trace of torch.profiler, which export_chrome_trace writes")
     found = document.get("traceEvents") if isinstance(document, dict) else None
     if not isinstance(found, list) or not isinstance(document, dict):
         raise _wrong(
-            path, "is not a trace of torch.profiler: it has no list 'traceEvents'; export_chrome_trace writes one"
+            file, "is not a trace of torch.profiler: it has no list 'traceEvents'; export_chrome_trace writes one"
         )
-    raw = [event for event in found if isinstance(event, dict) and event.get("ph") == "X" and _is_timed(event)]
+    raw = list(raw_events(found, file, data))
     events = _nested(raw)
-    ops = [event for event in events if event.kind == "op"]
-    if not ops:
+    if not any(event.kind == "op" for event in events):
         raise _wrong(
-            path,
+            file,
             "has no operators (events of category cpu_op); profile with activities=[ProfilerActivity.CPU, "
             "ProfilerActivity.CUDA]",
         )
-    steps = tuple(event for event in events if event.name.startswith("ProfilerStep#"))
     device = _device(document)
-    major = device.get("computeMajor")
+    major, name = device.get("computeMajor"), device.get("name")
     return Trace(
-        file=str(path),
-        device=str(device.get("name", "")),
+        file=file,
+        device=name if isinstance(name, str) else "",
         events=tuple(events),
-        work=tuple(_work(raw, events, ops)),
-        steps=steps,
+        work=tuple(_work(raw, events)),
         compute_major=major if isinstance(major, int) else None,
     )
 
 
-def _document(path: Path) -> Any:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise _wrong(path, f"a trace is under {MAX_BYTES // 10**9} GB; profile fewer steps")
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
-    except (EOFError, zlib.error):
-        raise _wrong(
-            path, "is truncated: the gzip data ends too early; copy the whole file, or export it again"
-        ) from None
-    except OSError as error:
-        raise _wrong(path, f"cannot read this trace: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise _wrong(path, "is not a trace of torch.profiler: it is not text; use export_chrome_trace") from None
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _not_json(path, text, error) from None
-    except RecursionError:
-        raise _wrong(path, "is not a trace of torch.profiler: it is nested too deeply") from None
-
-
-def _not_json(path: Path, text: str, error: json.JSONDecodeError) -> InputError:
-    whole = text.rstrip()
-    if text.lstrip()[:1] == "{" and (error.pos >= len(whole) or not whole.endswith("}")):
-        place = f"after {len(text):,} characters, line {text.count(chr(10)) + 1:,}"
-        return _wrong(path, f"is truncated {place}; copy the whole file, or export it again and let it finish")
-    return InputError(
-        Mistake(f"is not JSON: {error.msg}; export_chrome_trace writes it", file=str(path), line=error.lineno,
-                column=error.colno)
-    )  # fmt: skip
-
-
-def _is_timed(event: Mapping[str, Any]) -> bool:
-    return all(isinstance(event.get(key), int | float) for key in ("ts", "dur"))
-
-
-def _nested(raw: Iterable[Mapping[str, Any]]) -> list[Event]:
+def _nested(raw: Iterable[RawEvent]) -> list[Event]:
     """Return operators, ranges and launches, each inside the event that was running on its thread at its start."""
-    threads: dict[tuple[Any, Any], list[Event]] = {}
+    threads: dict[tuple[object, object], list[Event]] = {}
     for each in raw:
         kind = _kind(each)
         if kind is not None:
-            args = each.get("args")
-            one = Event(kind, str(each.get("name")), each["ts"], each["dur"], args if isinstance(args, dict) else {})
-            threads.setdefault((each.get("pid"), each.get("tid")), []).append(one)
+            event = Event(kind, each.name, each.start_us, each.duration_us, each.args)
+            threads.setdefault((each.pid, each.tid), []).append(event)
     for events in threads.values():
         events.sort(key=lambda event: (event.start_us, -event.duration_us))
         around: list[Event] = []
@@ -154,46 +155,61 @@ def _nested(raw: Iterable[Mapping[str, Any]]) -> list[Event]:
     return sorted((event for events in threads.values() for event in events), key=lambda event: event.start_us)
 
 
-def _kind(event: Mapping[str, Any]) -> str | None:
-    category, name = event.get("cat"), str(event.get("name"))
-    if category == "cpu_op":
+def _kind(event: RawEvent) -> str | None:
+    if event.category == "cpu_op":
         return "op"
-    if category in _LAUNCHES:
+    if event.category in LAUNCHES:
         return "launch"
-    if category == "user_annotation" or (category == "python_function" and name.startswith(_MODULE)):
+    if event.category == "user_annotation":
         return "range"
-    return None
+    return "range" if event.category == "python_function" and event.name.startswith(MODULE) else None
 
 
-def _work(raw: Iterable[Mapping[str, Any]], events: Iterable[Event], ops: Iterable[Event]) -> Iterable[TraceWork]:
+def _work(raw: Iterable[RawEvent], events: Sequence[Event]) -> Iterator[TraceWork]:
     """Yield timed work: kernels with the operator that launched them, or, without a GPU, the operators themselves."""
-    on_device = [event for event in raw if event.get("cat") in _ON_DEVICE]
+    on_device = [event for event in raw if event.category in ON_DEVICE]
     if not on_device:
-        for op in ops:
-            inside_us = sum(child.duration_us for child in op.children if child.kind == "op")
-            yield TraceWork(op, "", max(op.duration_us - inside_us, 0.0))
+        yield from _on_processor(events)
         return
-    launches = {event.args.get("correlation"): event for event in events if event.kind == "launch"}
-    by_id = {op.args.get("External id"): op for op in ops}
+    launches, by_id = _by(events, "launch", "correlation"), _by(events, "op", "External id")
     for event in on_device:
-        args = event.get("args") or {}
-        launch = launches.get(args.get("correlation"))
+        launch = launches.get(event.args.get("correlation"))
+        if (launch is not None and _OF_GRAPHS in launch.name) or event.args.get(_NODE):
+            start_us = event.start_us if launch is None else launch.start_us
+            yield TraceWork(None, event.name, event.duration_us, start_us, is_graph=True)
+            continue
         operator = launch.parent if launch is not None else None
         while operator is not None and operator.kind != "op":
             operator = operator.parent
-        operator = operator or by_id.get(args.get("External id"))
-        if operator is not None:
-            yield TraceWork(operator, str(event.get("name")), float(event["dur"]))
+        operator = operator or by_id.get(event.args.get("External id"))
+        issued = operator or launch
+        yield TraceWork(operator, event.name, event.duration_us, event.start_us if issued is None else issued.start_us)
 
 
-def is_module(event: Event) -> bool:
-    """Say whether a range is a module: one recorded by torch, or one named by the user."""
-    return event.kind == "range" and not event.name.startswith(_OTHERS_RANGES)
+def _by(events: Iterable[Event], kind: str, key: str) -> dict[object, Event]:
+    """Return the events of a kind by an argument, without those that do not have it."""
+    return {event.args[key]: event for event in events if event.kind == kind and event.args.get(key) is not None}
 
 
-def module_name(event: Event) -> str:
-    """Return a module's name without torch's prefix."""
-    return event.name.removeprefix(_MODULE)
+def _on_processor(events: Sequence[Event]) -> Iterator[TraceWork]:
+    """Yield the time of each operator without that of the operators inside it."""
+    around: dict[Event, Event | None] = {}
+    inside_us: dict[Event, float] = {}
+    for event in events:
+        parent = event.parent
+        around[event] = parent if parent is None or parent.kind == "op" else around[parent]
+        outer = around[event]
+        if event.kind == "op" and outer is not None:
+            inside_us[outer] = inside_us.get(outer, 0.0) + event.duration_us
+    for event in events:
+        if event.kind == "op":
+            own_us = max(event.duration_us - inside_us.get(event, 0.0), 0.0)
+            yield TraceWork(event, "", own_us, event.start_us)
+
+
+def _integers(value: object) -> list[int]:
+    """Return the sizes of a tensor; empty for a list of tensors."""
+    return list(value) if isinstance(value, list) and all(type(each) is int for each in value) else []
 
 
 def _device(document: Mapping[str, Any]) -> Mapping[str, Any]:

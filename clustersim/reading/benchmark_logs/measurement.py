@@ -55,18 +55,23 @@ class BenchmarkLog:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a log with its number from 1; `text` is without the prefix of mpirun or srun."""
+    """A line of a log with its number from 1; `text` is without what the launcher put before it.
+
+    `stream` is that prefix without times: lines of one process have the same.
+    """
 
     number: int
     text: str
+    stream: str = ""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A log as lines."""
+    """A log as lines; `collective` is what tables measure that do not name it, as the user says."""
 
     file: str
     lines: tuple[Line, ...]
+    collective: str | None = None
 
     def mistake(self, line: int | None, message: str, got: str | None = None, allowed: str | None = None) -> InputError:
         """Return the error about a line of the log."""

@@ -43,8 +43,8 @@ def read_nvbandwidth_json(text: Text, document: Mapping[str, Any]) -> BenchmarkL
     """Return the copies of a document of nvbandwidth."""
     try:
         tests = [_json_test(test) for test in document["nvbandwidth"]["testcases"] if test["status"] == "Passed"]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        message = f"this is not a complete document of nvbandwidth: {type(error).__name__}: {error}"
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        message = f"this is not a complete document of nvbandwidth: {type(error).__name__}: {str(error)[:200]}"
         raise text.mistake(None, message, allowed="the output of nvbandwidth with -j") from None
     return _log(text, tests)
 

@@ -71,11 +71,12 @@ def calibrate(
     transport: str,
     num_gpus: int | None = None,
     on_progress: OnProgress = lambda share, what: None,
+    collective: str | None = None,
 ) -> Calibration:
     """Fit a transport's constants to benchmark logs of one cluster.
 
-    `topology` and `transport` are names or files; `num_gpus` is the number of ranks for logs that do not give it.
-    The mistakes in all logs are raised at once.
+    `topology` and `transport` are names or files; `num_gpus` is the number of ranks for logs that do not give it, and
+    `collective` what tables of nccl-tests measure that do not name it. The mistakes in all logs are raised at once.
     """
     cluster, start = load_topology(topology), load_transport(transport)
     read: list[BenchmarkLog] = []
@@ -83,7 +84,7 @@ def calibrate(
     mistakes: list[Mistake] = []
     for log in dict.fromkeys(map(str, logs)):
         try:
-            read.append(read_benchmark(log))
+            read.append(read_benchmark(log, collective))
             points += experiments(read[-1], cluster, num_gpus)
         except InputError as error:
             mistakes += error.mistakes
