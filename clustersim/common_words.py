@@ -8,8 +8,8 @@ _SHARDED = "FSDP and ZeRO are `parallelism: {sharding: zero-3}` (or zero-1, zero
 _PLAIN = "DistributedDataParallel is `strategy: {kind: all-reduce}`, with `software: pytorch-ddp`"
 _HYBRID = "hybrid sharding is `parallelism: {sharding: zero-3, sharding_over: N}`, N GPUs that shard among themselves"
 _REPLICATED = (
-    "hybrid sharding is `parallelism: {sharding: zero-3, sharding_over: N}`: a mesh of R x N replicas shards over N "
-    "and has R groups, so N is dp_shard, and R follows"
+    "hybrid sharding is `parallelism: {sharding: zero-3, sharding_over: N}`: a mesh of R x N replicas shards over N, "
+    "so N is dp_shard, and R follows"
 )
 _BATCH = "the batch is `batch: {per_gpu: N}` or `batch: {global: N}`"
 _BF16 = "the number format is `precision: amp-bf16`"

@@ -80,7 +80,7 @@ def test_the_sums_between_hosts_overlap_with_the_blocks_before(model: str) -> No
 
 @pytest.mark.parametrize("key", ["dp_replicate", "dp_shard", "data_parallel_shard_degree"])
 def test_the_degrees_of_a_device_mesh_are_told_as_they_are_here(model: str, key: str) -> None:
-    with pytest.raises(InputError, match=r"sharding_over: N.*N is dp_shard, and R follows"):
+    with pytest.raises(InputError, match="shards over N, so N is dp_shard, and R follows"):
         load_scenario(scenario(model, {"sharding": "zero-3", key: 2})).points()
 
 
