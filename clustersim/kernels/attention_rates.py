@@ -232,8 +232,17 @@ def width_and_keys(layer: Layer) -> tuple[int, int]:
     return (second, first) if layer.output_elements else (first, second)
 
 
+DOCUMENT = "document"
+"""Key in the shape of a fused attention of packed documents: tokens of a sequence with as many pairs per token."""
+
+
+def document_share(layer: Layer) -> float:
+    """Return the share of all pairs of tokens that are within documents, if these are packed (`packing`)."""
+    return layer.shape.get(DOCUMENT, keys := width_and_keys(layer)[1]) / keys
+
+
 def is_masked(layer: Layer) -> bool:
-    """Say whether a layer of a fused attention computes only part of all pairs of tokens."""
+    """Say whether a layer of a fused attention computes only part of all pairs of tokens (of each document)."""
     shape = layer.shape
-    everything = 2.0 * shape["rows"] * shape["inputs"] * shape["outputs"] * shape["count"]
+    everything = 2.0 * shape["rows"] * shape["inputs"] * shape["outputs"] * shape["count"] * document_share(layer)
     return layer.flop < 0.75 * everything

@@ -23,6 +23,7 @@ from clustersim.kernels.attention_rates import (
     AMPERE,
     BLACKWELL,
     BLACKWELL_RTX,
+    DOCUMENT,
     HOPPER,
     QUERIES,
     RatesByWidth,
@@ -124,6 +125,7 @@ def published_utilisation(layer: Layer, forward: bool, chip: str, kernel: int) -
     second = by_kernel[KERNELS["flash-attention-2"]]
     factor = FIRST_BY_SECOND if kernel == KERNELS["flash-attention"] and kernel not in by_kernel else 1.0
     width, keys = width_and_keys(layer)
+    keys = min(keys, layer.shape.get(DOCUMENT, keys))
     blocks = layer.shape.get("blocks", 1)
     return factor * block_utilisation(by_kernel.get(kernel, second), width, keys, forward, is_masked(layer), blocks)
 

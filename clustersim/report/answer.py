@@ -62,6 +62,16 @@ def limits(sweep: Sweep) -> tuple[str, ...]:
     return tuple(_limits(sweep, run) for run in largest(sweep)[:_MOST_LIMITS])
 
 
+def real_tokens(sweep: Sweep) -> tuple[str, ...]:
+    """Return the real tokens per second of the runs on the most GPUs, where documents are packed or padded."""
+    return tuple(
+        f"real tokens of {gpus(run.num_gpus)}: {count(run.facts['real_tokens_per_s'])}/s, "
+        f"{percent(run.facts['real_token_share'])} of all; {count(run.facts['documents_per_s'])} documents/s"
+        for run in largest(sweep)[:_MOST_LIMITS]
+        if "real_tokens_per_s" in run.facts
+    )
+
+
 def _limits(sweep: Sweep, run: Run) -> str:
     """Return the parts of a run's iteration from 5 % on, the largest first, and the busiest kind of link."""
     shares = {part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN}
@@ -90,6 +100,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found = [_speedup(run, level), _time_to_train(sweep, run)]
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
+    found.append(_real_tokens(run))
     found.append(_band(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
     found.append(Tile("Efficiency", percent(run.efficiency), "relative to as many single GPUs"))
@@ -99,6 +110,14 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(_anchor(run))
     found.append(_error(sweep))
     return tuple(tile for tile in found if tile)
+
+
+def _real_tokens(run: Run) -> Tile | None:
+    """Return the real tokens of packed or padded documents; None where sequences are whole documents."""
+    if "real_tokens_per_s" not in run.facts:
+        return None
+    share = f"{percent(run.facts['real_token_share'])} of all tokens"
+    return Tile("Real tokens per second", count(run.facts["real_tokens_per_s"]), share)
 
 
 def _band(run: Run) -> Tile:

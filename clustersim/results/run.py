@@ -202,7 +202,7 @@ class Run:
     gpu_memory_bytes: float | None = None
     iteration_dollars: float | None = None
     iteration_joules: float | None = None
-    tokens_per_sample: int | None = None
+    tokens_per_sample: float | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"

@@ -16,6 +16,7 @@ from clustersim.kernels.adapters import Lora
 from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
+from clustersim.kernels.packing import Packing
 from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
@@ -110,6 +111,12 @@ class PointKeys(Spec):
     )
     optimizer: Optimizer = Field(
         default=OptimizerSpec(), description="the update rule, for its memory and time: its kind, or {kind: ...}"
+    )
+    packing: Packing | None = Field(
+        default=None,
+        description="lengths of the documents in the sequences of a language model, {lengths: ..., kind: ...}: packed, "
+        "so that attention computes fewer pairs of tokens, or padded; without it each sequence is one document of all "
+        "its tokens",
     )
     lora: Lora | None = Field(
         default=None,

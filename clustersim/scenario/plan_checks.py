@@ -52,6 +52,7 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         "jobs": point.jobs != 1 or isinstance(point, JobPoint),
         "compression": point.compression.kind != "none",
         "lora": point.lora is not None,
+        "packing": point.packing is not None,
     }
     for key in (key for key, is_given in given.items() if is_given):
         message = (

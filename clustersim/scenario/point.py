@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, Validation
 from clustersim.errors import InputError, Mistake
 from clustersim.model.layer import Anchoring
 from clustersim.model.precision import PRECISIONS
+from clustersim.scenario.fine_tuning_checks import lora_mistakes, packing_mistakes
 from clustersim.scenario.keys import PointKeys
 from clustersim.scenario.launch_checks import launch_mistakes
 from clustersim.scenario.layout_checks import layout_mistakes
-from clustersim.scenario.lora_checks import lora_mistakes
 from clustersim.scenario.measured import measured_mistakes
 from clustersim.scenario.optimizer_checks import issue_mistakes, muon_mistakes, skipped_mistakes
 from clustersim.spec import whole
@@ -81,6 +81,7 @@ class Point(PointKeys):
             *issue_mistakes(self),
             *muon_mistakes(self),
             *lora_mistakes(self),
+            *packing_mistakes(self),
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),

@@ -1,8 +1,9 @@
-"""The model as a scenario trains it: what `lora` adds to the model of `model`."""
+"""The model as a scenario trains it: what `packing` and `lora` change in the model of `model`."""
 
 from __future__ import annotations
 
 from clustersim.kernels.adapters import with_adapters
+from clustersim.kernels.packing import with_packing
 from clustersim.model import Model, load_workload
 from clustersim.model.precision import PRECISIONS
 from clustersim.model.workload_file import GivenTimes
@@ -12,6 +13,8 @@ from clustersim.scenario.keys import PointKeys
 def trained_model(point: PointKeys) -> tuple[Model, GivenTimes | None]:
     """Return the model that a point trains, and the times of its layers where a workload file gives them."""
     model, given_times = load_workload(point.model)
+    if point.packing is not None:
+        model = with_packing(model, point.packing)
     if point.lora is not None:
         model = with_adapters(model, point.lora, PRECISIONS[point.precision].operand_bytes)
     return model, given_times

@@ -11,6 +11,7 @@ import numpy as np
 
 from clustersim.hardware import load_gpu
 from clustersim.hardware.price import price_of
+from clustersim.kernels.packing import filling, tokens_of
 from clustersim.model.tokens import tokens_per_sample
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.memory_over_time import TimedPass, memory_over_time
@@ -85,13 +86,39 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         gradients=_gradients(outcomes),
         window_s=sum(outcome.window_s for outcome in outcomes),
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
-        facts={**point.strategy.facts(setup.num_workers), **micro_batch_update_facts(setup.laid_out)},
+        facts={
+            **point.strategy.facts(setup.num_workers),
+            **micro_batch_update_facts(setup.laid_out),
+            **_document_facts(setup, samples_per_s),
+        },
         iteration_dollars=dollars(kinds, iteration_s, point.prices),
-        tokens_per_sample=tokens_per_sample(setup.model),
+        tokens_per_sample=_tokens(setup),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
         layout={} if point.is_plain else {"kind": point.parallelism.kind, **asdict(point.grid)},
     )
+
+
+def _tokens(setup: Setup) -> float | None:
+    """Return the tokens of a sample, of documents only if sequences are packed or padded; None if it has no tokens."""
+    packing = setup.point.packing
+    if packing is None:
+        return tokens_per_sample(setup.model)
+    return filling(packing, tokens_of(setup.model)).tokens
+
+
+def _document_facts(setup: Setup, samples_per_s: float) -> dict[str, float]:
+    """Return the real tokens and the documents that are trained per second, if sequences are packed or padded."""
+    packing = setup.point.packing
+    if packing is None:
+        return {}
+    tokens = tokens_of(setup.model)
+    filled = filling(packing, tokens)
+    return {
+        "real_tokens_per_s": samples_per_s * filled.tokens,
+        "documents_per_s": samples_per_s * filled.documents,
+        "real_token_share": filled.tokens / tokens,
+    }
 
 
 def _with_links(run: Run, setup: Setup, first: Outcome) -> Run:

@@ -131,7 +131,17 @@ class Setup:
         casts = casts_of(point.compute.casts, passes)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
-        key = point.model, point.lora, kind, size, issue_factor(point), point.transport, point.anchoring, *asked
+        key = (
+            point.model,
+            point.lora,
+            point.packing,
+            kind,
+            size,
+            issue_factor(point),
+            point.transport,
+            point.anchoring,
+            *asked,
+        )
         return self._workloads.get(key, lambda: work_of(point, *known))
 
     @property

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels.attention_rates import is_masked, width_and_keys
+from clustersim.kernels.attention_rates import DOCUMENT, is_masked, width_and_keys
 from clustersim.kernels.fused_attention import KERNELS, is_fused
 from clustersim.kernels.gemm_derating import gemm_derating
 from clustersim.kernels.kernel_constants import KernelConstants
@@ -194,7 +194,7 @@ def _attentions(
         return
     for index, each in enumerate(products):
         layer, shape = each.layer, each.layer.shape
-        if each.phase != "forward" or not is_fused(layer) or shape.get("blocks", 1) != 1:
+        if each.phase != "forward" or not is_fused(layer) or shape.get("blocks", 1) != 1 or DOCUMENT in shape:
             continue
         width, keys = width_and_keys(layer)
         kind = "attention" if is_masked(layer) else "encoder_attention"

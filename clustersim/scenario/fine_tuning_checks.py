@@ -1,4 +1,4 @@
-"""Checks of `lora`: adapters are simulated with whole layers, whose times are not given."""
+"""Checks of `lora` and `packing`: what changes a model's layers needs times that are estimated."""
 
 from __future__ import annotations
 
@@ -24,6 +24,30 @@ def lora_mistakes(point: PointKeys) -> list[Mistake]:
             f"adapters are simulated beside whole layers whose times are estimated; lora does not go with {other}",
             key="lora",
             got="given",
+            allowed=allowed,
+        )
+        for other, is_given in reasons.items()
+        if is_given
+    ]
+
+
+def packing_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return why documents cannot be packed like this."""
+    if point.packing is None or point.packing.kind != "packed":
+        return []
+    layout = point.parallelism
+    reasons = {
+        f"parallelism.kind: {layout.kind}": layout.kind != "grid",
+        f"parallelism.context_method: {layout.context_method}": (layout.context or 1) > 1
+        and layout.context_method == "ring",
+        "compute.profile": point.compute.profile is not None,
+    }
+    allowed = "with parallelism.kind grid, no ring attention, and estimated times"
+    return [
+        Mistake(
+            f"attention inside documents is estimated for whole sequences; packing does not go with {other}",
+            key="packing",
+            got="packed",
             allowed=allowed,
         )
         for other, is_given in reasons.items()
