@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Any
 
 from clustersim.errors import InputError
 from clustersim.interchange.host_of import HostTemplate, host_of
 from clustersim.interchange.host_shape import HostShape
-from clustersim.interchange.topology_files.fabric_shape import FabricCable, FabricShape, delay_text, natural, rate_text
+from clustersim.interchange.topology_files.fabric_shape import (
+    FabricCable,
+    FabricShape,
+    delay_text,
+    joined,
+    natural,
+    rate_text,
+)
 from clustersim.interchange.topology_files.structure import regular_structure
 from clustersim.topology.explicit import Explicit
 from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import HostedSpec
 from clustersim.topology.load import topology_spec
+from clustersim.topology.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ def assemble(
             )
         template = host_of(host, gpu)
         described, notes = template.host, [*template.notes]
+    order: tuple[str, ...] = ()
     if network is None:
         assert template is not None  # one of the two has been read
         mapping = _alone(template, num_hosts, link, notes)
@@ -61,10 +71,28 @@ def assemble(
             message = f"the network has {len(network.hosts)} hosts: leave --hosts out"
             raise InputError(message, got=str(num_hosts), allowed=str(len(network.hosts)), key="hosts")
         notes += network.notes
-        mapping = _on_network(network.with_link(link, "the network"), described, gpu, notes)
+        mapping, order = _on_network(network.with_link(link, "the network"), described, gpu, notes)
     found = {"kind": mapping.pop("kind"), "description": f"imported from {source}", **mapping}
-    topology_spec(found)
+    topology = topology_spec(found).build()
+    if network is not None and topology.num_gpus == len(order):
+        _compare_routes(network, dict(zip(order, topology.gpus.tolist(), strict=True)), topology, notes)
     return ImportedTopology(found, tuple(dict.fromkeys(notes)))
+
+
+def _compare_routes(network: FabricShape, gpu: dict[str, int], topology: Topology, notes: list[str]) -> None:
+    """Note the routes of the file that have another rate or delay here; `gpu` has the node of each host's GPU."""
+    other = []
+    for stated in network.routes:
+        route = topology.route(gpu[stated.src], gpu[stated.dst])
+        rate = float(topology.links.bytes_per_s[route].min(initial=float("inf")))
+        delay_s = float(topology.links.latency_s[route].sum())
+        if not (isclose(rate, stated.bytes_per_s, rel_tol=1e-6) and isclose(delay_s, stated.delay_s, abs_tol=1e-12)):
+            other.append(f"{stated.src} - {stated.dst}")
+    if other:
+        notes.append(
+            f"{len(other)} of the first {len(network.routes)} routes of the file have another rate or delay here "
+            f"({joined(other)}): routes here are those of least delay"
+        )
 
 
 def _alone(template: HostTemplate, num_hosts: int | None, link: str | None, notes: list[str]) -> dict[str, Any]:
@@ -86,8 +114,12 @@ def _alone(template: HostTemplate, num_hosts: int | None, link: str | None, note
 
 def _on_network(
     network: FabricShape, described: dict[str, Any] | None, gpu: str | None, notes: list[str]
-) -> dict[str, Any]:
-    """Return the network as a regular one where it is exactly one whose ports the hosts fill, else one by one."""
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the keys of a network, and its hosts in their order.
+
+    It is a regular one where it is exactly one whose ports the hosts fill, and otherwise given cable by cable.
+    """
+    gpu = gpu or network.gpu
     if network.are_gpus:
         if described is not None:
             raise InputError(
@@ -116,8 +148,8 @@ def _on_network(
         if list(regular.hosts) != sorted(network.hosts, key=natural):
             notes.append(f"hosts are numbered switch by switch: 0 is {regular.hosts[0]}, the last {regular.hosts[-1]}")
         plain = host == {"template": "bare"}
-        return {**regular.mapping, **({} if plain else {"host": host})}
-    return _explicit(network, host, cards, usual, notes)
+        return {**regular.mapping, **({} if plain else {"host": host})}, regular.hosts
+    return _explicit(network, host, cards, usual, notes), network.hosts
 
 
 def _bare(network: FabricShape, usual: int, notes: list[str]) -> dict[str, Any]:
@@ -184,7 +216,7 @@ def _explicit(
     network: FabricShape, host: dict[str, Any], cards: dict[str, int], usual: int, notes: list[str]
 ) -> dict[str, Any]:
     """Return nodes and cables one by one; values that most share are given once."""
-    if len(set(cards.values())) > 1:
+    if len(set(cards.values())) > 1 and network.gpus_per_host != 1:
         notes.append(f"hosts have different numbers of cables ({', '.join(map(str, sorted(set(cards.values()))))})")
     others = {name: {**host, "num_gpus": number} for name, number in cards.items() if number != usual and number > 0}
     bare = host["template"] == "bare" and network.gpus_per_host != 1

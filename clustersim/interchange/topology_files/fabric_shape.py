@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.topology.wire import wire
@@ -14,6 +15,9 @@ from clustersim.units import parse
 MAX_NODES = 50_000
 MAX_CABLES = 50_000
 """Limits of a network, so that its topology file can be read again in seconds."""
+
+MAX_STATED = 2_000
+"""Routes of a file that are compared with ours."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,21 @@ class FabricCable:
         return found.bytes_per_s * self.times, found.latency_s
 
 
+class StatedRoute(NamedTuple):
+    """What a file says of the route from one host to another: its lowest rate and its whole delay."""
+
+    src: str
+    dst: str
+    bytes_per_s: float
+    delay_s: float
+
+
 @dataclass(frozen=True)
 class FabricShape:
     """Hosts, switches and cables. The cables of a host are in the order of its network cards.
 
-    `gpus_per_host` is known where the file has the GPUs of a host. With `are_gpus` the hosts are GPUs themselves, which
-    pass on messages of others.
+    `gpus_per_host` is known where the file has the GPUs of a host, and `gpu`, their sheet, where it names it. With
+    `are_gpus` the hosts are GPUs themselves, which pass on messages of others. `routes` are some that the file states.
     """
 
     hosts: tuple[str, ...]
@@ -52,6 +65,8 @@ class FabricShape:
     notes: tuple[str, ...] = ()
     gpus_per_host: int | None = None
     are_gpus: bool = False
+    gpu: str | None = None
+    routes: tuple[StatedRoute, ...] = ()
 
     @cached_property
     def known_hosts(self) -> frozenset[str]:
@@ -119,9 +134,10 @@ def delay_text(delay_s: float) -> str:
     >>> delay_text(5e-7), delay_text(0.0), delay_text(1 / 3)
     ('500 ns', '0 ns', '0.3333333333333333 s')
     """
-    for unit in ("ns", "us", "ms", "s"):
-        text = f"{delay_s / parse(f'1 {unit}', 'duration'):.12g} {unit}"
-        if "e" not in text and parse(text, "duration") == delay_s:
+    for unit in ("s", "ms", "us", "ns"):
+        value = delay_s / parse(f"1 {unit}", "duration")
+        text = f"{value:.12g} {unit}"
+        if (value >= 1 or unit == "ns") and "e" not in text and parse(text, "duration") == delay_s:
             return text
     return f"{delay_s!r} s"
 

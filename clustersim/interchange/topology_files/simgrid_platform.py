@@ -11,10 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
 
-import numpy as np
-
 from clustersim.errors import InputError
-from clustersim.interchange.topology_files.fabric_shape import FabricCable, FabricShape, check_size, joined, rate_text
+from clustersim.interchange.topology_files.fabric_shape import (
+    MAX_STATED,
+    FabricCable,
+    FabricShape,
+    StatedRoute,
+    check_size,
+    joined,
+    rate_text,
+)
 from clustersim.interchange.topology_files.simgrid_cluster import cluster_shape
 from clustersim.interchange.topology_files.simgrid_units import delay_s, rate_bytes_per_s
 from clustersim.interchange.topology_files.xml_text import read_xml
@@ -42,7 +48,7 @@ class _Link:
 class _Platform:
     """What has been read. `joined` holds for each place another one that is the same place, or itself."""
 
-    hosts: dict[str, bool] = field(default_factory=dict)  # whether it is a GPU of ours
+    hosts: dict[str, str | None] = field(default_factory=dict)  # None of a host, else the sheet of a GPU of ours
     routers: list[str] = field(default_factory=list)
     links: dict[str, _Link] = field(default_factory=dict)
     routes: list[ElementTree.Element] = field(default_factory=list)
@@ -116,7 +122,8 @@ def _add(platform: _Platform, element: ElementTree.Element) -> None:
         if not name or name in platform.hosts or name in platform.links or name in platform.routers:
             raise InputError(f"a <{tag}> has no name of its own", got=name[:40], allowed="each id once", key="id")
         if tag == "host":
-            platform.hosts[name] = _props(element).get("kind") == "gpu"
+            props = _props(element)
+            platform.hosts[name] = props.get("gpu", "") if props.get("kind") == "gpu" else None
         elif tag == "router":
             platform.routers.append(name)
         else:
@@ -206,11 +213,17 @@ def _shape(platform: _Platform, paths: list[tuple[str, str, list[str]]]) -> Fabr
             pairs[a, b, link.bytes_per_s, link.delay_s] += 1
     cables += _both_ways(pairs, platform)
     check_size(len(nodes), len(cables))
-    _note(platform, cables, paths)
-    is_of_gpus = all(platform.hosts.values())
+    _note_shared(platform)
+    sheets = {*platform.hosts.values()}
+    if len(sheets) > 1 and None not in sheets:
+        platform.notes.append("GPUs of several sheets; give one by --gpu, or write them at the nodes")
     switches = tuple(node for node in nodes if node not in platform.hosts)
     shape = FabricShape(tuple(platform.hosts), switches, tuple(cables), tuple(platform.notes), gpus_per_host=1)
-    return replace(shape, are_gpus=is_of_gpus)
+    sheet = sheets.pop() if len(sheets) == 1 else None
+    ends = [(src, dst, used) for src, dst, used in paths if src in platform.hosts and dst in platform.hosts]
+    routes = tuple(_stated(platform, *each) for each in ends[:MAX_STATED])
+    are_gpus = None not in set(platform.hosts.values())
+    return replace(shape, are_gpus=are_gpus, gpu=sheet or None, routes=routes)
 
 
 def _both_ways(pairs: Counter[tuple[str, str, float, float]], platform: _Platform) -> Iterator[FabricCable]:
@@ -242,52 +255,18 @@ def _without_ends(platform: _Platform, name: str, link: _Link) -> None:
     )
 
 
-def _note(platform: _Platform, cables: list[FabricCable], paths: list[tuple[str, str, list[str]]]) -> None:
+def _note_shared(platform: _Platform) -> None:
     shared = [name for name, link in platform.links.items() if link.policy == "SHARED" and not link.kind]
     if shared:
         platform.notes.append(
             f"{len(shared)} links are SHARED by both directions ({joined(shared)}); a cable here has its rate each way"
         )
     platform.notes = list(dict.fromkeys(platform.notes))
-    longer = _longer_routes(platform, cables, paths)
-    if longer:
-        named = joined(f"{src} - {dst}" for src, dst in longer)
-        platform.notes.append(
-            f"{len(longer)} routes of the file are not the shortest ({named}); clustersim takes those of least delay"
-        )
 
 
-def _longer_routes(
-    platform: _Platform, cables: list[FabricCable], paths: list[tuple[str, str, list[str]]]
-) -> list[tuple[str, str]]:
-    """Return the ends of routes that have more delay, or at the same delay more links, than another way has."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import dijkstra
-
-    ends = [end for cable in cables for end in (cable.a, cable.b)]
-    number = {name: index for index, name in enumerate(dict.fromkeys([*platform.hosts, *platform.routers, *ends]))}
-    most = max([cable.hop_s or 0.0 for cable in cables], default=0.0)
-    penalty = most * 1e-9 if most > 0 else 1.0
-    cost: dict[tuple[int, int], float] = {}
-    for cable in cables:
-        for one, other in ((cable.a, cable.b), (cable.b, cable.a)):
-            key = number[one], number[other]
-            cost[key] = min(cost.get(key, np.inf), (cable.hop_s or 0.0) + penalty)
-    if not cost or not paths:
-        return []
-    tails, heads = np.array(list(cost)).T
-    graph = coo_array((np.array(list(cost.values())), (tails, heads)), shape=(len(number), len(number))).tocsr()
-    sources = sorted({number[src] for src, _, _ in paths})
-    least = dict(zip(sources, dijkstra(graph, indices=sources), strict=True))
-    return [
-        (src, dst)
-        for src, dst, used in paths
-        if _cost(platform, used, penalty) > least[number[src]][number[dst]] + penalty / 2
-    ]
-
-
-def _cost(platform: _Platform, used: list[str], penalty: float) -> float:
-    """Return the delay of a route and the penalty of its links, without those that join no two places."""
+def _stated(platform: _Platform, src: str, dst: str, used: list[str]) -> StatedRoute:
+    """Return the lowest rate and the whole delay of a route, without links that join no two places."""
     links = [platform.links[name] for name in used]
     between = [link for link in links if platform.root(link.ends[0]) != platform.root(link.ends[1])]
-    return sum(link.delay_s + penalty for link in between)
+    rate = min([link.bytes_per_s for link in between], default=float("inf"))
+    return StatedRoute(src, dst, rate, sum(link.delay_s for link in between))

@@ -9,7 +9,7 @@ from typing import Any
 from clustersim.interchange.topology_files.assemble import ImportedTopology
 
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*(?: [A-Za-z_(][\w./()-]*)*")
-_NUMBER_FIRST = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)? (?:[A-Za-z]+/s|s)")
+_NUMBER_FIRST = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)? (?:[A-Za-z]+/s|[mun]?s)")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # YAML reads these as other types
 
 
