@@ -64,14 +64,25 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; default: stdout.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Node-link JSON, the only format.")] = True,
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="json: node-link JSON for networkx. simgrid: a SimGrid platform with our routes, up to 128 GPUs.",
+        ),
+    ] = "json",
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Write a cluster as a graph for networkx and other tools (node-link JSON)."""
-    from clustersim.results.files import to_json, write_atomically
-    from clustersim.topology import export as node_link
+    """Write a cluster for networkx and other tools."""
+    from clustersim.interchange.topology_exports import EXPORTS
+    from clustersim.results.files import write_atomically
     from clustersim.topology import load_topology
 
-    text = to_json(node_link(load_topology(name)), indent=None if output else 2)
+    if json and format_name != "json":
+        raise typer.BadParameter(f"--json and --format {format_name} exclude each other")
+    write = EXPORTS[format_name]
+    text = write(load_topology(name))
     if output is None:
         typer.echo(text)
     else:

@@ -1,4 +1,4 @@
-"""`clustersim import`: workload files from the models of other tools."""
+"""`clustersim import`: workload and topology files from files of other tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 importing = typer.Typer(
     name="import",
-    help="Make workloads and profiles from files of other tools.",
+    help="Make workloads, profiles and topologies from files of other tools.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -102,6 +102,58 @@ def onnx_model(
     from clustersim.interchange.onnx_model import import_onnx, parse_sizes
 
     _write(import_onnx(model, parse_sizes(sizes or []), name or _stem(output), batch), output)
+
+
+@importing.command("topology")
+def topology_files(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="A description of a host, of a network, or one of each; in any order."),
+    ],
+    gpu: Annotated[
+        str | None, typer.Option(metavar="SHEET", help="The GPU of the hosts (clustersim list gpus).")
+    ] = None,
+    hosts: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Hosts of a host file, on one switch; default: one alone.")
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="LINK", help="Link of cables whose rate no file has (clustersim list links), or a rate."),
+    ] = None,
+    format_name: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help="The format of the file, if it is not recognised.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The topology file to write (.yaml); default: stdout."),
+    ] = None,
+) -> None:
+    """Make a topology file from what tools say of a host or a network.
+
+    Hosts: nvidia-smi topo -m, NCCL's topology. Networks: ibnetdiscover, SLURM's topology.conf, InfraGraph, ASTRA-sim's
+    network file, SimGrid's platform. Everything that the topology does not represent is a note.
+    """
+    from clustersim.interchange.topology_files import import_topology, topology_text
+    from clustersim.results.files import write_atomically
+
+    found = import_topology(files, gpu, hosts, link, format_name)
+    if output is None:
+        typer.echo(topology_text(found), nl=False)
+    else:
+        _check_yaml(output)
+        typer.echo(f"topology: {write_atomically(output, topology_text(found))}")
+    typer.echo(found.summary(), err=output is None)
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def _check_yaml(output: Path) -> None:
+    if output.suffix not in (".yaml", ".yml"):
+        from clustersim.errors import InputError
+
+        raise InputError(
+            f"a topology file ends in .yaml (got '{output}')", got=str(output), allowed="a name that ends in .yaml"
+        )
 
 
 def _stem(output: Path | None) -> str | None:

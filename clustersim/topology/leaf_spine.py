@@ -10,7 +10,7 @@ from pydantic import Field
 
 from clustersim.errors import InputError
 from clustersim.topology.fabric import Fabric
-from clustersim.topology.network_spec import MixedNetworkSpec
+from clustersim.topology.network_spec import MixedNetworkSpec, Routing
 from clustersim.topology.routes import Routes
 from clustersim.topology.wire import Cable, LinkName, wire
 
@@ -51,7 +51,8 @@ class LeafSpine(MixedNetworkSpec):
     """Leaf switches under spine switches; every leaf reaches every spine.
 
     A leaf's links to the spines together have 1 / oversubscription of the rate of its host ports, split evenly over the
-    spines; a link with a higher rate than one `link` represents a trunk. With `rails`, NIC i of each of a group of
+    spines; a link with a higher rate than one `link` represents a trunk. With adaptive routing the spines are one node,
+    and a leaf's links to them one link of their sum. With `rails`, NIC i of each of a group of
     hosts goes to leaf i of the group's leaves, instead of all to one leaf.
     """
 
@@ -73,6 +74,7 @@ class LeafSpine(MixedNetworkSpec):
     link: LinkName = Field(
         description="link of a host to its leaf, each way: a link sheet's name, or a rate such as '100 Gbit/s'"
     )
+    routing: Routing = "hashed"
 
     def max_hosts(self, ports_per_host: float) -> int:
         if not self.rails:
@@ -85,6 +87,8 @@ class LeafSpine(MixedNetworkSpec):
         return self.num_leaves // int(ports_per_host) * self.hosts_per_leaf
 
     def num_inner_links(self) -> int:
+        if self.routing == "adaptive":
+            return 2 * self.num_leaves
         most = self.hosts_per_leaf * (1 if self.rails else self.nics or 1)
         return 2 * self.num_leaves * (self.spines or ceil(most / self.oversubscription))
 
@@ -92,9 +96,13 @@ class LeafSpine(MixedNetworkSpec):
         access, uplink = wire(self.link, "access", self.hop), wire(self.link, "spine", self.hop)
         leaves = self._leaves(port_host)
         num_ports = self.hosts_per_leaf if self.rails else self.hosts_per_leaf * int(np.bincount(port_host).max())
-        spines = self.spines or max(1, ceil(num_ports / self.oversubscription))
-        rate = num_ports * access.bytes_per_s / (self.oversubscription * spines)
-        return LeafSpineFabric(self.num_leaves, spines, leaves, access, uplink._replace(bytes_per_s=rate))
+        is_adaptive = self.routing == "adaptive"
+        spines = 1 if is_adaptive else self.spines or max(1, ceil(num_ports / self.oversubscription))
+        uplink = uplink._replace(bytes_per_s=num_ports * access.bytes_per_s / (self.oversubscription * spines))
+        fabric = LeafSpineFabric(self.num_leaves, spines, leaves, access, uplink)
+        if is_adaptive:
+            fabric.switch_names[-1] = "spines"
+        return fabric
 
     def _leaves(self, port_host: np.ndarray) -> np.ndarray:
         """Return the leaf of every port [num_ports]."""

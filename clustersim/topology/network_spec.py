@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,6 +19,15 @@ from clustersim.topology.topology import Topology
 MAX_GPUS = 1_000_000
 MAX_LINKS = 10_000_000
 """Limits of a cluster, so that a typing mistake does not exhaust the memory."""
+
+
+Routing = Annotated[
+    Literal["hashed", "adaptive"],
+    Field(
+        description="which of the equal shortest paths a message takes: `hashed`, one by a hash of the two ends (ECMP, "
+        "and InfiniBand's static routes), or `adaptive`, all of them, packet by packet"
+    ),
+]
 
 
 class HostGroup(Spec):

@@ -25,13 +25,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "torus": {"dims": [2, 3], "host": HOST, **CABLES},
 }
 
+ADAPTIVE = ("adaptive fat-tree", "adaptive leaf-spine")
+
 
 def a_topology(kind: str) -> dict[str, Any]:
     """Return a small cluster of a kind; for a kind of another package, try the keys of a star."""
+    if kind in ADAPTIVE:
+        return {**a_topology(kind.removeprefix("adaptive ")), "routing": "adaptive"}
     return {"kind": kind, **OPTIONS.get(kind, {"num_hosts": 6, "host": HOST, **CABLES})}
 
 
-@pytest.mark.parametrize("kind", TOPOLOGIES)
+@pytest.mark.parametrize("kind", [*TOPOLOGIES, *ADAPTIVE])
 def test_routes_lead_from_one_gpu_to_the_other(kind: str) -> None:
     cluster = load_topology(a_topology(kind))
     gpus = [int(node) for node in cluster.gpus]
@@ -43,7 +47,7 @@ def test_routes_lead_from_one_gpu_to_the_other(kind: str) -> None:
             assert not ends if src == dst else (ends[0][0], ends[-1][1]) == (src, dst)
 
 
-@pytest.mark.parametrize("kind", TOPOLOGIES)
+@pytest.mark.parametrize("kind", [*TOPOLOGIES, *ADAPTIVE])
 @pytest.mark.parametrize(
     "other",
     [

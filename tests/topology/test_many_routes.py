@@ -17,6 +17,8 @@ NETWORKS = {
     "star": {"kind": "star", "num_hosts": 5},
     "fat-tree": {"kind": "fat-tree", "k": 4},
     "leaf-spine": {"kind": "leaf-spine", "num_leaves": 4, "hosts_per_leaf": 2, "oversubscription": 2},
+    "adaptive fat-tree": {"kind": "fat-tree", "k": 4, "routing": "adaptive"},
+    "adaptive leaf-spine": {"kind": "leaf-spine", "num_leaves": 4, "hosts_per_leaf": 2, "routing": "adaptive"},
     "rails": {"kind": "leaf-spine", "num_leaves": 8, "hosts_per_leaf": 2, "rails": True},
     "torus": {"kind": "torus", "dims": [3, 4, 2, 1]},
     "dragonfly": {"kind": "dragonfly", "groups": 4, "routers": 2, "hosts": 1},
@@ -120,9 +122,9 @@ def test_on_a_dragonfly_of_any_size(groups: int, routers: int, seed: int) -> Non
 
 
 @settings(max_examples=40, deadline=None)
-@given(k=st.sampled_from([2, 4, 6]), seed=st.integers(0, 99))
-def test_on_a_fat_tree_its_switches_included(k: int, seed: int) -> None:
-    topology = load_topology({"kind": "fat-tree", "k": k, **LINK})
+@given(k=st.sampled_from([2, 4, 6]), routing=st.sampled_from(["hashed", "adaptive"]), seed=st.integers(0, 99))
+def test_on_a_fat_tree_its_switches_included(k: int, routing: str, seed: int) -> None:
+    topology = load_topology({"kind": "fat-tree", "k": k, "routing": routing, **LINK})
     src, dst = np.random.default_rng(seed).integers(len(topology.node_names), size=(2, 50))
     assert_the_same(topology, src, dst)
 
