@@ -69,7 +69,8 @@ def export(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="json: node-link JSON for networkx. simgrid: a SimGrid platform with our routes, up to 128 GPUs.",
+            help="json: node-link JSON for networkx. nccl-xml: the first host as NCCL's topology (NCCL_TOPO_FILE). "
+            "simgrid: a SimGrid platform with our routes, up to 128 GPUs.",
         ),
     ] = "json",
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,

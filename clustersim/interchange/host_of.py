@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
-from clustersim.interchange.host_shape import Device, HostShape, Joint
+from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.training_cards import with_training_cards
 from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.host_table import HOSTS
@@ -38,7 +38,7 @@ _XGMI = "48 GB/s"
 class HostTemplate:
     """A host as in a scenario's `topology`, and notes on what it does not represent of the real one.
 
-    `link` is the rate of its cards, where all have the same, as the network's `link`.
+    `link` is the rate of its quickest card, where all rates are known, as the network's `link`.
     """
 
     host: dict[str, Any]
@@ -64,9 +64,8 @@ def host_of(shape: HostShape, gpu: str) -> HostTemplate:
 
 
 def _rate_of_cards(shape: HostShape) -> str | None:
-    rates = {card.bytes_per_s for card in shape.nics}
-    (rate,) = rates if len(rates) == 1 else (None,)
-    return None if rate is None else _gbit(rate)
+    rates = [card.bytes_per_s for card in shape.nics if card.bytes_per_s is not None]
+    return _gbit(max(rates)) if rates and len(rates) == len(shape.nics) else None
 
 
 def _gbit(bytes_per_s: float) -> str:
@@ -131,10 +130,10 @@ def _with_nvswitches(shape: HostShape, gpu: Gpu) -> tuple[HostShape, tuple[str, 
         counts = {shape.between(a, b) for a, b in combinations(group, 2)}
         if len(counts) == 1 and (len(group) - 1) * max(counts) > most:
             switch = f"nvswitch{sum(device.kind == 'nvswitch' for device in devices)}"
-            devices.append(Device(switch, "nvswitch"))
+            devices.append(HostDevice(switch, "nvswitch"))
             link = next(joint.link for joint in joints if joint.kind == "nvlink" and joint.a in group)
             joints = [joint for joint in joints if joint.kind != "nvlink" or not {joint.a, joint.b} <= set(group)]
-            joints += [Joint(name, switch, "nvlink", max(counts), link) for name in group]
+            joints += [HostJoint(name, switch, "nvlink", max(counts), link) for name in group]
     for name in shape.gpus if gpu.num_nvlinks else ():
         used = sum(joint.count for joint in joints if name in (joint.a, joint.b) and joint.kind in ("nvlink", "xgmi"))
         if used > gpu.num_nvlinks:
@@ -165,12 +164,12 @@ def _explicit(shape: HostShape, gpu: str, sheet: Gpu) -> dict[str, Any]:
     return {**about, "nodes": nodes, "links": [_link(joint, sheet) for joint in shape.joints]}
 
 
-def _node(device: Device) -> dict[str, Any]:
+def _node(device: HostDevice) -> dict[str, Any]:
     rate = {} if device.bytes_per_s is None else {"link": _gbit(device.bytes_per_s)}
     return {"name": device.name, "kind": device.kind, **rate}
 
 
-def _link(joint: Joint, sheet: Gpu) -> dict[str, Any]:
+def _link(joint: HostJoint, sheet: Gpu) -> dict[str, Any]:
     link = joint.link
     if link is None and joint.kind in ("nvlink", "xgmi"):
         link = _link_of({joint.kind}, sheet)

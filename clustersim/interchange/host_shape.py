@@ -17,7 +17,7 @@ SAME_SWITCH, BELOW_SWITCH, SAME_SOCKET, OTHER_SOCKET = range(4)
 
 
 @dataclass(frozen=True)
-class Device:
+class HostDevice:
     """A `gpu`, `socket`, `plx` (PCIe switch), `nvswitch` or `nic`; the rate of a card (bytes/s), None if unknown."""
 
     name: str
@@ -26,7 +26,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Joint:
+class HostJoint:
     """Links between two devices: `count` of a kind, each of which is `link` (a sheet or a rate), None if unknown.
 
     Kinds: `pcie`, from a device `a` to the switch or socket `b` above it, `bridge` (two PCIe switches), `nvlink`,
@@ -51,8 +51,8 @@ class HostShape:
     are connected. `notes` say what is not represented.
     """
 
-    devices: tuple[Device, ...]
-    joints: tuple[Joint, ...]
+    devices: tuple[HostDevice, ...]
+    joints: tuple[HostJoint, ...]
     gpudirect: bool | None = None
     pcie_is_known: bool = True
     sockets_are_known: bool = True
@@ -78,7 +78,7 @@ class HostShape:
         return len(self.gpus)
 
     @cached_property
-    def nics(self) -> tuple[Device, ...]:
+    def nics(self) -> tuple[HostDevice, ...]:
         """The network cards."""
         return tuple(device for device in self.devices if device.kind == "nic")
 
@@ -117,6 +117,6 @@ class HostShape:
         return {joint.a: joint.b for joint in reversed(self.joints) if joint.kind == "pcie"}
 
 
-def joined(sockets: Iterable[str], link: str | None = None) -> list[Joint]:
+def joined(sockets: Iterable[str], link: str | None = None) -> list[HostJoint]:
     """Return a link between every two sockets, as NCCL assumes (`ncclTopoConnectCpus` in src/graph/topo.cc)."""
-    return [Joint(a, b, "sockets", 1, link) for a, b in combinations(sockets, 2)]
+    return [HostJoint(a, b, "sockets", 1, link) for a, b in combinations(sockets, 2)]

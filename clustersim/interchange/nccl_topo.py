@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element
 
 from clustersim.errors import InputError
-from clustersim.interchange.host_shape import MAX_COUNT, MAX_DEVICES, Device, HostShape, Joint, joined
+from clustersim.interchange.host_shape import MAX_COUNT, MAX_DEVICES, HostDevice, HostJoint, HostShape, joined
 from clustersim.interchange.pci_names import cpu_of_family, gpu_of_amd, gpu_of_capability, gpu_of_pci, pcie_link
 from clustersim.interchange.xml_text import read_xml
 from clustersim.topology.wire import wire
@@ -45,8 +45,8 @@ class _Host:
     """What is read of one host: devices and joints by the names that they have until the GPUs are numbered."""
 
     gpus: list[_Gpu] = field(default_factory=list)
-    devices: list[Device] = field(default_factory=list)
-    joints: list[Joint] = field(default_factory=list)
+    devices: list[HostDevice] = field(default_factory=list)
+    joints: list[HostJoint] = field(default_factory=list)
     by_bus: dict[str, str] = field(default_factory=dict)
     bridges: list[tuple[str, str]] = field(default_factory=list)  # (switch, bus of the other switch): pcilink
     gdr: list[bool] = field(default_factory=list)
@@ -56,14 +56,21 @@ class _Host:
     def named(self, kind: str) -> str:
         return f"{kind}{sum(device.kind == kind for device in self.devices)}"
 
+    def socket_of(self, device: str) -> str:
+        """Return the socket that a device is below."""
+        above = {joint.a: joint.b for joint in self.joints if joint.kind == "pcie"}
+        while device in above:
+            device = above[device]
+        return device
+
     def add(self, kind: str, above: str | None, link: str | None, name: str = "", rate: float | None = None) -> str:
         """Add a device below another one, and return its name."""
         if len(self.devices) >= MAX_DEVICES:
             raise InputError(f"this NCCL topology has more than {MAX_DEVICES} devices", allowed=f"{MAX_DEVICES}")
         name = name if name and all(name != device.name for device in self.devices) else self.named(kind)
-        self.devices.append(Device(name, kind, rate))
+        self.devices.append(HostDevice(name, kind, rate))
         if above is not None:
-            self.joints.append(Joint(name, above, "pcie", 1, link))
+            self.joints.append(HostJoint(name, above, "pcie", 1, link))
         return name
 
 
@@ -213,7 +220,11 @@ def _shape(host: _Host) -> HostShape:
     joints += _pairs(host, number) + _bridges(host)
     sheets = {gpu.sheet for gpu in host.gpus}
     return HostShape(
-        (*(Device(name, "gpu") for name in number.values()), *others, *([Device("nvswitch0", "nvswitch")] * switched)),
+        (
+            *(HostDevice(name, "gpu") for name in number.values()),
+            *others,
+            *([HostDevice("nvswitch0", "nvswitch")] * switched),
+        ),
         tuple(joints),
         gpudirect=any(host.gdr) if host.gdr and any(device.kind == "nic" for device in others) else None,
         cpu=host.cpu,
@@ -222,22 +233,20 @@ def _shape(host: _Host) -> HostShape:
     )
 
 
-def _own_joints(gpu: _Gpu, name: str, host: _Host) -> Iterator[Joint]:
+def _own_joints(gpu: _Gpu, name: str, host: _Host) -> Iterator[HostJoint]:
     """Yield the links of a GPU to NVSwitches, as one, and to the processor of its package."""
     switched = sum(count for kind, _, count, end in gpu.links if kind == "nvlink" and end.startswith(_NVSWITCH))
     if switched:
-        yield Joint(name, "nvswitch0", "nvlink", min(switched, MAX_COUNT))
-    socket = next((joint.b for joint in host.joints if joint.a == gpu.device), None)
+        yield HostJoint(name, "nvswitch0", "nvlink", min(switched, MAX_COUNT))
+    socket = host.socket_of(gpu.device)
     for kind, other, count, end in gpu.links:
-        if socket is None or not socket.startswith("socket"):
-            continue
         if kind == "c2c" and float(other) > 0:
-            yield Joint(name, socket, "c2c", count, f"{float(other) / 1e3:.9g} GB/s")
+            yield HostJoint(name, socket, "c2c", count, f"{float(other) / 1e3:.9g} GB/s")
         elif kind == "nvlink" and end.startswith(_POWER):
-            yield Joint(name, socket, "nvlink", count)
+            yield HostJoint(name, socket, "nvlink", count)
 
 
-def _pairs(host: _Host, number: dict[str, str]) -> list[Joint]:
+def _pairs(host: _Host, number: dict[str, str]) -> list[HostJoint]:
     """Return the links from GPU to GPU; each of the two lists them."""
     found: dict[tuple[str, str, str], int] = {}
     for gpu in host.gpus:
@@ -247,14 +256,14 @@ def _pairs(host: _Host, number: dict[str, str]) -> list[Joint]:
                 a, b = sorted((number[gpu.device], number[str(other)]), key=lambda name: int(name[3:]))
                 key = (kind, a, b)
                 found[key] = max(found.get(key, 0), count)
-    return [Joint(a, b, kind, count) for (kind, a, b), count in sorted(found.items())]
+    return [HostJoint(a, b, kind, count) for (kind, a, b), count in sorted(found.items())]
 
 
-def _bridges(host: _Host) -> list[Joint]:
+def _bridges(host: _Host) -> list[HostJoint]:
     """Return the links between PCIe switches (`pcilink`); both ends list them."""
     pairs = {frozenset((switch, host.by_bus.get(bus, switch))) for switch, bus in host.bridges}
     ends = [sorted(pair) for pair in pairs if len(pair) == 2]
-    return [Joint(a, b, "bridge") for a, b in sorted(ends)]
+    return [HostJoint(a, b, "bridge") for a, b in sorted(ends)]
 
 
 def _note_unknown(node: Element, host: _Host) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from clustersim.errors import InputError
-from clustersim.interchange.host_shape import MAX_COUNT, MAX_DEVICES, MAX_GPUS, Device, HostShape, Joint, joined
+from clustersim.interchange.host_shape import MAX_COUNT, MAX_DEVICES, MAX_GPUS, HostDevice, HostJoint, HostShape, joined
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _GPU = re.compile(r"GPU\d{1,4}")
@@ -64,10 +64,10 @@ def read_topo_matrix(text: str) -> HostShape:
     matrix = _matrix(lines)
     renamed = _names(matrix, lines)
     sockets = _sockets(matrix)
-    devices = [Device(renamed[name], "nic" if name in matrix.cards else "gpu") for name in matrix.names]
-    devices += [Device(f"socket{number}", "socket") for number in range(len(sockets))]
+    devices = [HostDevice(renamed[name], "nic" if name in matrix.cards else "gpu") for name in matrix.names]
+    devices += [HostDevice(f"socket{number}", "socket") for number in range(len(sockets))]
     joints = [
-        Joint(renamed[a], renamed[b], "nvlink", count)
+        HostJoint(renamed[a], renamed[b], "nvlink", count)
         for a, b in combinations(matrix.gpus, 2)
         if (count := matrix.nvlinks(a, b))
     ]
@@ -76,7 +76,7 @@ def read_topo_matrix(text: str) -> HostShape:
         for group in _groups(members, lambda a, b: _within(matrix, a, b, _SWITCHES)):
             more, found = _below(matrix, group, f"socket{number}", switches)
             devices += more
-            joints += [Joint(renamed.get(a, a), b, "pcie") for a, b in found]
+            joints += [HostJoint(renamed.get(a, a), b, "pcie") for a, b in found]
             switches += len(more)
     joints += joined(device.name for device in devices if device.kind == "socket")
     told = any(matrix.distance(a, b) is not None for a in matrix.gpus for b in matrix.names if a != b)
@@ -233,7 +233,9 @@ def _groups(names: list[str], together: Callable[[str, str], bool]) -> list[list
     return found
 
 
-def _below(matrix: _Matrix, group: list[str], socket: str, number: int) -> tuple[list[Device], list[tuple[str, str]]]:
+def _below(
+    matrix: _Matrix, group: list[str], socket: str, number: int
+) -> tuple[list[HostDevice], list[tuple[str, str]]]:
     """Return the PCIe switches of devices that are PXB or nearer, and what is below what.
 
     They have one switch; where some are PIX, which is nearer, these have a switch of their own below it.
@@ -241,13 +243,13 @@ def _below(matrix: _Matrix, group: list[str], socket: str, number: int) -> tuple
     if len(group) == 1:
         return [], [(group[0], socket)]
     top = f"plx{number}"
-    switches, below = [Device(top, "plx")], [(top, socket)]
+    switches, below = [HostDevice(top, "plx")], [(top, socket)]
     inner = _groups(group, lambda a, b: _within(matrix, a, b, _ONE_SWITCH))
     for members in inner:
         own = top
         if 1 < len(members) < len(group):
             own = f"plx{number + len(switches)}"
-            switches.append(Device(own, "plx"))
+            switches.append(HostDevice(own, "plx"))
             below.append((own, top))
         below += [(name, own) for name in members]
     return switches, below

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from clustersim.hardware import CPUS, GPUS, LINKS, load_link
+from clustersim.collectives.nccl_channels import compute_capability
+from clustersim.hardware import CPUS, GPUS, LINKS, load_gpu, load_link
 
 _GPUS = {
     "10de:15f9": "p100", "10de:15f7": "p100-pcie", "10de:1db0": "v100", "10de:1db1": "v100", "10de:1db3": "v100",
@@ -25,6 +26,9 @@ _CAPABILITIES = {
 }  # fmt: skip
 """The board that is most usual in servers for a compute capability, times 10 (NVIDIA, CUDA GPU Compute Capability)."""
 
+_OTHERS = {"a10g": 86, "a40": 86, "rtx-3090": 86, "rtx-a5000": 86, "rtx-pro-6000": 120}
+"""Of boards that differ from the first of their architecture."""
+
 _AMD = {"gfx90a": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}
 
 _PROCESSORS = (
@@ -35,6 +39,15 @@ _PROCESSORS = (
 )  # fmt: skip
 """Vendor, least family (that of AMD 0x8F for Zen, 0xAF for Zen 3 and later), least model, and a sheet."""
 
+_GENERATIONS = (
+    (r"epyc-7\w\w2", "AuthenticAMD", 143, 0x31), (r"epyc-7\w+3", "AuthenticAMD", 175, 1),
+    (r"epyc-9\w+", "AuthenticAMD", 175, 0x11), (r"xeon-e5-.*-v2", "GenuineIntel", 6, 0x3E),
+    (r"xeon-e5-.*-v3", "GenuineIntel", 6, 0x3F), (r"xeon-e5-.*-v4", "GenuineIntel", 6, 0x4F),
+    (r"xeon-\w+-[4-8][12]\w+", "GenuineIntel", 6, 0x55), (r"xeon-\w+-[4-8]4\w+", "GenuineIntel", 6, 0x8F),
+    (r"xeon-\w+-[4-8]5\w+", "GenuineIntel", 6, 0xCF),
+)  # fmt: skip
+"""Names of sheets of a generation, and its vendor, family and model (recalled: CPUID of these processors)."""
+
 
 def gpu_of_pci(vendor: str, device: str) -> str | None:
     """Return the sheet of a GPU by its PCI numbers, such as `0x10de` and `0x2330`; None if there is none.
@@ -43,6 +56,16 @@ def gpu_of_pci(vendor: str, device: str) -> str | None:
     ('h100', None)
     """
     return _known(_GPUS.get(f"{_hexadecimal(vendor)}:{_hexadecimal(device)}"))
+
+
+def pci_of_gpu(sheet: str) -> tuple[str, str] | None:
+    """Return the vendor and the device of a sheet's GPU, the first where there are several.
+
+    >>> pci_of_gpu("h100"), pci_of_gpu("k80")
+    (('10de', '2330'), None)
+    """
+    found = next((numbers for numbers, name in _GPUS.items() if name == sheet), None)
+    return None if found is None else (found[:4], found[5:])
 
 
 def gpu_of_capability(capability: int) -> str | None:
@@ -59,9 +82,14 @@ def gpu_of_amd(architecture: str) -> str | None:
     return _known(_AMD.get(architecture.partition(":")[0]))
 
 
-def capability_of(gpu: str) -> int | None:
-    """Return the compute capability, times 10, for which a GPU is the usual board."""
-    return next((number for number, name in _CAPABILITIES.items() if name == gpu), None)
+def capability_of(sheet: str) -> int | None:
+    """Return the compute capability of a sheet's GPU, times 10; None for one of another maker.
+
+    >>> capability_of("h200"), capability_of("a40"), capability_of("mi300x")
+    (90, 86, None)
+    """
+    usual = next((number for number, name in _CAPABILITIES.items() if name == sheet), None)
+    return usual or _OTHERS.get(sheet) or compute_capability(load_gpu(sheet).architecture) or None
 
 
 def gpu_named(model: str) -> str | None:
@@ -94,6 +122,18 @@ def cpu_of_family(vendor: str, family: int, model: int) -> str | None:
         if of == vendor and since <= family and (family > since or model >= least) and sheet in CPUS
     )
     return next(fitting, None)
+
+
+def family_of(sheet: str) -> tuple[str, int, int] | None:
+    """Return vendor, family and model of a processor's generation as NCCL writes them, None if unknown.
+
+    >>> family_of("xeon-e5-2680-v3"), family_of("xeon-platinum-8275cl"), family_of("opteron-6274")
+    (('GenuineIntel', 6, 63), ('GenuineIntel', 6, 85), None)
+    """
+    for start, vendor, family, model in _GENERATIONS:
+        if re.fullmatch(start, sheet):
+            return vendor, family, model
+    return None
 
 
 def pcie_link(gigatransfers: float, width: int) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 
 from clustersim.errors import InputError
 from clustersim.interchange.host_of import host_of
-from clustersim.interchange.host_shape import BELOW_SWITCH, OTHER_SOCKET, SAME_SOCKET, SAME_SWITCH, HostShape, Joint
+from clustersim.interchange.host_shape import BELOW_SWITCH, OTHER_SOCKET, SAME_SOCKET, SAME_SWITCH, HostJoint, HostShape
 from clustersim.interchange.nccl_topo import read_nccl_topology
 
 
@@ -82,13 +82,13 @@ def test_direct_links_count_towards_the_gpu_they_end_at() -> None:
     both = '<c2c bw="44700" count="10"/><nvlink target="0000:{}:00.0" count="4" tclass="0x030200"/>'
     shape = read_nccl_topology(system(gpu(0, both.format("01")) + gpu(1, both.format("00"))))
     assert shape.between("gpu0", "gpu1") == 4
-    assert Joint("gpu0", "socket0", "c2c", 10, "44.7 GB/s") in shape.joints
+    assert HostJoint("gpu0", "socket0", "c2c", 10, "44.7 GB/s") in shape.joints
     assert kinds(shape) == {"gpu": 2, "socket": 1}
 
 
 def test_nvlinks_to_a_processor_lead_to_its_socket() -> None:
     shape = read_nccl_topology(system(gpu(0, '<nvlink target="0004:00:00.0" count="3" tclass="0x068001"/>')))
-    assert Joint("gpu0", "socket0", "nvlink", 3) in shape.joints
+    assert HostJoint("gpu0", "socket0", "nvlink", 3) in shape.joints
 
 
 def test_bridges_are_switches_where_they_have_several_devices() -> None:
@@ -132,13 +132,13 @@ def test_gpus_without_nvlink_are_at_their_sockets_and_switches() -> None:
 def test_xgmi_stands_for_nvlink() -> None:
     links = '<xgmi target="0000:{}:00.0" count="2" tclass="0x120000"/>'
     text = system(gpu(0, links.format("01")) + gpu(1, links.format("00")))
-    assert Joint("gpu0", "gpu1", "xgmi", 2) in read_nccl_topology(text).joints
+    assert HostJoint("gpu0", "gpu1", "xgmi", 2) in read_nccl_topology(text).joints
 
 
 def test_switches_with_a_link_of_their_own_are_joined() -> None:
     one = bridge("10", gpu(0), gpu(1), '<pcilink target="0000:20:00.0"/>')
     other = bridge("20", gpu(2), gpu(3), '<pcilink target="0000:10:00.0"/>')
-    assert Joint("plx0", "plx1", "bridge") in read_nccl_topology(system(one + other)).joints
+    assert HostJoint("plx0", "plx1", "bridge") in read_nccl_topology(system(one + other)).joints
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,10 @@ def assemble(
 ) -> ImportedTopology:
     """Return hosts of a kind on a network; either may be missing. Raise InputError for what is needed and not given."""
     notes: list[str] = []
-    template, described = None, None
+    found_host = None
     if host is not None:
+        if gpu is None and host.gpu is not None:
+            notes.append(f"the GPU is taken as {host.gpu}, which fits the file: --gpu names another")
         gpu = gpu or host.gpu
         if gpu is None:
             raise InputError(
@@ -60,12 +62,13 @@ def assemble(
                 allowed="--gpu SHEET",
                 key="gpu",
             )
-        template = host_of(host, gpu)
-        described, notes = template.host, [*template.notes]
+        found_host = host_of(host, gpu)
+        notes += found_host.notes
+    described = None if found_host is None else found_host.host
     order: tuple[str, ...] = ()
     if network is None:
-        assert template is not None  # one of the two has been read
-        mapping = _alone(template, num_hosts, link, notes)
+        assert found_host is not None  # one of the two has been read
+        mapping = _alone(found_host, num_hosts, link, notes)
     else:
         if num_hosts not in (None, len(network.hosts)):
             message = f"the network has {len(network.hosts)} hosts: leave --hosts out"
@@ -95,21 +98,25 @@ def _compare_routes(network: FabricShape, gpu: dict[str, int], topology: Topolog
         )
 
 
-def _alone(template: HostTemplate, num_hosts: int | None, link: str | None, notes: list[str]) -> dict[str, Any]:
+def _alone(found: HostTemplate, num_hosts: int | None, link: str | None, notes: list[str]) -> dict[str, Any]:
     """Return a host alone, or several on a switch."""
     if num_hosts in (None, 1) and link is None:
         if num_hosts is None:
             notes.append("one host without a network: give --hosts N and --link LINK for several on one switch")
-        node = {"name": "host0", "kind": "host", "host": template.host}
-        return {"kind": "explicit", "nodes": [node], "links": []}
-    if link is None and template.link is None:
-        message = "the file has no one rate of all network cards: give their link, such as --link infiniband-ndr"
+        return {
+            "kind": "explicit",
+            "host": found.host,
+            "nodes": [{"name": "host0", "kind": "host"}],
+            "links": [],
+        }
+    if link is None and found.link is None:
+        message = "the file has no rate of the network cards: give their link, such as --link infiniband-ndr"
         raise InputError(message, got="no link", allowed="--link LINK", key="link")
     if link is None:
-        link = template.link
+        link = found.link
         notes.append(f"the link of a network card is {link}, the rate in the file, without a delay")
     notes.append(f"{num_hosts or 1} hosts are on one switch that holds no message back")
-    return {"kind": "star", "num_hosts": num_hosts or 1, "link": link, "host": template.host}
+    return {"kind": "star", "num_hosts": num_hosts or 1, "link": link, "host": found.host}
 
 
 def _on_network(
