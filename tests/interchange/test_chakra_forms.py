@@ -24,7 +24,7 @@ from clustersim.interchange.chakra.message import (
     encode,
     framed,
 )
-from clustersim.interchange.chakra.wire import bytes_field, varint
+from clustersim.interchange.chakra.wire import bytes_field, number_field, varint
 from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING
 from clustersim.simulate.traces import simulate_traces
 from tests.interchange import chakra_schema
@@ -240,6 +240,24 @@ def test_a_trace_without_metadata_loses_no_node_and_another_version_is_noted(tmp
         (tmp_path / f"t.{rank}.et").write_bytes(binary(converted()[:1], "2.7.1"))
     read_chakra(tmp_path, notes=notes)
     assert notes == ["The traces are of version 2.7.1; nodes are read as of 0.0.4, 1.0.0."]
+
+
+@pytest.mark.parametrize("is_caller_there", [False, True])
+def test_control_dependencies_of_pytorch_are_callers_and_not_used(tmp_path: Path, is_caller_there: bool) -> None:
+    """Chakra's converter keeps the number of the calling node, often without the node; its own reader ignores these."""
+    called = ProtoMessage(216, "aten::add", COMP, order_deps=(217,), micros=9)
+    caller = ProtoMessage(217, "aten::linear", COMP, (216,), micros=9)
+    data = framed(bytes_field(1, "0.0.4"))
+    if is_caller_there:
+        rf_id = bytes_field(10, bytes_field(1, "rf_id") + number_field(9, 7))
+        data += framed(encode(called) + rf_id) + framed(encode(caller))
+    else:
+        data += framed(encode(called))
+    (tmp_path / "t.0.et").write_bytes(data)
+    notes: list[str] = []
+    graphs = read_chakra(tmp_path, notes=notes)
+    assert [node.order_deps for node in graphs[0]] == [()] * len(graphs[0])
+    assert notes[0].startswith("Control dependencies are the callers of operators, as PyTorch records them")
 
 
 @pytest.mark.parametrize("kind", [COMM_SEND, COMM_RECV])

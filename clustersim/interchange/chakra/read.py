@@ -8,9 +8,12 @@ from pathlib import Path
 
 from clustersim.errors import InputError, Mistake
 from clustersim.interchange.chakra.files import Groups, group_file, trace_files, trace_messages
-from clustersim.interchange.chakra.message import VERSIONS
+from clustersim.interchange.chakra.message import VERSIONS, ProtoMessage
 from clustersim.interchange.chakra.nodes import RankReader
 from clustersim.program.graph import COLLECTIVE, RECEIVE, SEND, TaskNode, in_order
+
+_CALLERS = "Control dependencies are the callers of operators, as PyTorch records them: only data ones are used."
+_OF_PYTORCH = frozenset({"rf_id", "fw_parent", "seq_id"})
 
 
 def read_chakra(
@@ -50,9 +53,14 @@ def _read(file: Path, rank: int, num_ranks: int, groups: Groups, notes: dict[str
     if twice:
         raise reader.error(f"has {numbers[twice[0]]} nodes with number {twice[0]}")
     for node in nodes:
-        for number in (*node.data_deps, *node.order_deps):
+        for number in node.data_deps:
             if number not in numbers:
                 raise reader.error(f"node {node.number} '{node.name}' depends on node {number}, which does not exist")
+    if any(number not in numbers for node in nodes for number in node.order_deps) or any(map(_is_of_pytorch, messages)):
+        nodes = [node._replace(order_deps=()) for node in nodes]
+        notes[
+            "Control dependencies are the callers of operators, as PyTorch records them: only data ones are used."
+        ] = None
     if version and version not in VERSIONS:
         notes[f"The traces are of version {version[:40]}; nodes are read as of {', '.join(VERSIONS)}."] = None
     if num_groups:
@@ -63,6 +71,11 @@ def _read(file: Path, rank: int, num_ranks: int, groups: Groups, notes: dict[str
         return in_order(nodes)
     except InputError as error:
         raise reader.error(str(error)) from None
+
+
+def _is_of_pytorch(message: ProtoMessage) -> bool:
+    """Say whether a node was recorded by PyTorch: its control dependencies then are callers, which Chakra ignores."""
+    return bool(message.order_deps) and not _OF_PYTORCH.isdisjoint(message.attributes)
 
 
 def _check_messages(graphs: Sequence[Sequence[TaskNode]], files: Sequence[Path]) -> None:
