@@ -61,7 +61,7 @@ def program(
 
 
 def play(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of Chakra traces, NAME.RANK.et.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of Chakra traces, NAME.RANK.et or .json.")],
     topology: Annotated[str, typer.Option(metavar="NAME|FILE", help="A shipped cluster, or a topology file.")],
     transport: Annotated[
         str, typer.Option(metavar="NAME", help="Such as nccl or mpi (clustersim list transports).")
@@ -84,8 +84,11 @@ def play(
     from clustersim.simulate.traces import simulate_traces
 
     with progress(quiet) as on_progress:
-        graphs = read_chakra(folder, groups)
+        notes: list[str] = []
+        graphs = read_chakra(folder, groups, notes=notes)
         document = simulate_traces(graphs, topology, transport, exact, lambda share: on_progress(share, folder.name))
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
     if json:
         from clustersim.results.files import to_json
 

@@ -247,6 +247,29 @@ def test_triton_kernels_launched_by_the_driver_belong_to_their_operator(tmp_path
     assert rows_of(write(tmp_path, document)) == {"Conv2d_0": (30, 40, 50), "Linear_0": (8, 5, 8)}
 
 
+def test_layers_stand_in_the_order_of_their_calls_whatever_that_of_the_file(tmp_path: Path) -> None:
+    recorder = Passes()
+    for _ in range(2):
+        recorder.training_step()
+    document = recorder.document()
+    document["traceEvents"].reverse()
+    assert list(rows_of(write(tmp_path, document))) == list(PLAIN)
+
+
+def test_operators_whose_gradient_is_not_computed_are_no_layers(tmp_path: Path) -> None:
+    """They have the sequence number of the next operator that has a gradient: casts of inputs, counters, buffers."""
+    recorder = Passes()
+    for name, number in (("aten::to", 101), ("aten::zero_", 101), ("aten::add_", 55)):
+        recorder.launch(name, {"elementwise": 5.0}, 1, **{"Sequence number": number})
+    start = recorder.now
+    recorder.launch("aten::copy_", {"elementwise": 5.0}, 1, **{"Sequence number": 101})
+    recorder.mark("## data_load ##", start)
+    recorder.training_step()
+    imported = import_kineto(write(tmp_path, recorder.document()))
+    assert {row["name"]: times(row) for row in imported.document["layers"]} == PLAIN
+    assert imported.document["whole"][0]["other_s"] == pytest.approx(21e-6)
+
+
 def test_kernels_without_an_operator_are_not_lost(tmp_path: Path) -> None:
     recorder = Recorder()
     recorder.step(0)

@@ -36,7 +36,10 @@ REDUCE_SCATTER_BLOCK, BARRIER = 8, 9
 VERSION = "0.0.4"
 """Version of the schema, as Chakra's own generators write it into the metadata."""
 
-_DOUBLE, _INT32, _INT64, _UINT64, _BOOL, _STRING = 3, 7, 9, 13, 27, 29
+VERSIONS = (VERSION, "1.0.0")
+"""Versions whose nodes are known: the schema's fields have been the same since 2024."""
+
+_DOUBLE, _INT32, _INT64, _UINT64, _BOOL, _STRING, _BYTES = 3, 7, 9, 13, 27, 29, 31
 _TYPES = {
     "is_cpu_op": _BOOL,
     "num_ops": _INT64,
@@ -58,7 +61,10 @@ _FLOATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 
 @dataclass(frozen=True)
 class ProtoMessage:
-    """A node of a trace; `attributes` are those with one value, by name."""
+    """A node of a trace; `attributes` are those with one value, by name, and `lists` those with several.
+
+    `inputs` are the values of its inputs as text.
+    """
 
     number: int
     name: str
@@ -67,6 +73,8 @@ class ProtoMessage:
     order_deps: tuple[int, ...] = ()
     micros: int = 0
     attributes: Mapping[str, Value] = field(default_factory=dict)
+    lists: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    inputs: str = ""
 
 
 def metadata() -> bytes:
@@ -108,16 +116,40 @@ def decode(data: bytes) -> ProtoMessage:
     data_deps: list[int] = []
     order_deps: list[int] = []
     attributes: dict[str, Value] = {}
+    lists: dict[str, tuple[Value, ...]] = {}
+    inputs = ""
     for each in fields(data):
         if each.number in numbers and isinstance(each.value, int):
             numbers[each.number] = each.value
+        elif each.number == 8 and isinstance(each.value, bytes):
+            inputs = _text(each.value, 1)
         elif each.number == 2 and isinstance(each.value, bytes):
             name = each.value.decode()
         elif each.number in (4, 5):
             (order_deps if each.number == 4 else data_deps).extend(_integers(each))
         elif each.number == 10 and isinstance(each.value, bytes):
-            attributes.update(_attribute(each.value))
-    return ProtoMessage(numbers[1], name, numbers[3], tuple(data_deps), tuple(order_deps), numbers[7], attributes)
+            name_of, value = _attribute(each.value)
+            if isinstance(value, tuple):
+                lists[name_of] = value
+            elif value is not None:
+                attributes[name_of] = value
+    return ProtoMessage(
+        numbers[1], name, numbers[3], tuple(data_deps), tuple(order_deps), numbers[7], attributes, lists, inputs
+    )
+
+
+def decode_version(data: bytes) -> str | None:
+    """Return the version of a trace's metadata, None if the message is none; raise ValueError where it is damaged."""
+    found = list(fields(data))
+    if any(each.number > 2 or each.kind != LENGTH for each in found):
+        return None
+    return _text(data, 1)
+
+
+def _text(data: bytes, number: int) -> str:
+    """Return the text of a field of a message, empty without one."""
+    values = [each.value for each in fields(data) if each.number == number and isinstance(each.value, bytes)]
+    return values[-1].decode() if values else ""
 
 
 def _integers(each: Field) -> Iterator[int]:
@@ -131,15 +163,38 @@ def _integers(each: Field) -> Iterator[int]:
         yield value
 
 
-def _attribute(data: bytes) -> dict[str, Value]:
-    """Return an attribute by its name; empty for attributes that are lists."""
-    name, value = "", None
+def _attribute(data: bytes) -> tuple[str, Value | tuple[Value, ...] | None]:
+    """Return the name and the value or values of an attribute; None for a kind of value that is not known."""
+    name: str = ""
+    value: Value | tuple[Value, ...] | None = None
     for each in fields(data):
         if each.number == 1 and isinstance(each.value, bytes):
             name = each.value.decode()
-        elif each.number % 2 and each.number > 2:
+        elif each.number > 2 and each.number % 2:
             value = _decoded(each)
-    return {} if value is None else {name: value}
+        elif each.number > 2 and isinstance(each.value, bytes):
+            value = tuple(_values(each.number - 1, each.value))
+    return name, value
+
+
+def _values(number: int, data: bytes) -> Iterator[Value]:
+    """Yield the values of a list whose elements have the kind of a field's number."""
+    kind = LENGTH if number in (_STRING, _BYTES) else VARINT if number not in _FLOATS else None
+    for each in fields(data):
+        if each.number != 1:
+            continue
+        if kind is None and isinstance(each.value, bytes):
+            size = struct.calcsize(_FLOATS[number])
+            pieces = (each.value[at : at + size] for at in range(0, len(each.value), size))
+            parts: list[Field] = [Field(number, each.kind, piece) for piece in pieces]
+        elif kind == VARINT:
+            parts = [Field(number, VARINT, value) for value in _integers(each)]
+        else:
+            parts = [Field(number, each.kind, each.value)]
+        for part in parts:
+            value = _decoded(part)
+            if value is not None:
+                yield value
 
 
 def _decoded(each: Field) -> Value | None:

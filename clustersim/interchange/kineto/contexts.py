@@ -57,6 +57,7 @@ class _Inside:
     has_module: bool = False
     has_mark: bool = False  # one that names a layer
     has_other: bool = False  # backward or the optimizer
+    has_gradient: bool = False  # the event itself included
     num_operators: int = 0  # outermost ones with a gradient
     num_kinds: int = 0  # of these, those that compute a known kind of layer
     known: Event | None = None  # the first operator of a known kind
@@ -106,7 +107,7 @@ def _look_around(event: Event, contexts: dict[Event, EventContext], forward_mark
     is_own_mark = event.kind == "range" and not event.name.startswith((MODULE, *_NO_MARKS, *_COMMUNICATION))
     if own.backward is None and is_own_mark:
         forward_marks.add(event.name)
-    is_again = _is_module(event) or (is_own_mark and event.name in forward_marks) or _has_own_gradient(event, own)
+    is_again = _is_module(event) or (is_own_mark and event.name in forward_marks) or _has_other_sequence(event, own)
     own.is_recomputed = own.backward not in (None, event) and (around.is_recomputed or is_again)
     has_sequence = around.has_sequence or (parent is not None and parent.kind == "op" and parent.sequence is not None)
     own.has_sequence = has_sequence and own.is_recomputed == around.is_recomputed
@@ -117,18 +118,35 @@ def _is_module(event: Event) -> bool:
     return event.kind == "range" and event.name.startswith(MODULE) and not module_name(event).startswith(_NO_MODULES)
 
 
-def _has_own_gradient(event: Event, context: EventContext) -> bool:
+def _has_other_sequence(event: Event, context: EventContext) -> bool:
     """Say whether an operator has another sequence number than the backward operator around it."""
     number = None if context.backward is None else context.backward.sequence
     return event.kind == "op" and event.sequence not in (None, number)
 
 
-def _is_outermost(event: Event, context: EventContext) -> bool:
+def _with_gradient(events: Sequence[Event], contexts: dict[Event, EventContext]) -> set[Event]:
+    """Return the operators of forward passes whose gradient is computed: the last ones with a backward one's number.
+
+    Operators that need no gradient have the number of the next one that does.
+    """
+    creators: dict[tuple[bool, int | None], Event] = {}
+    wanted: dict[tuple[bool, int | None], None] = {}
+    for event in events:
+        context = contexts[event]
+        if event is context.backward:
+            wanted[context.outer_backward is not None, event.sequence] = None
+        elif event.kind == "op" and event.sequence is not None and (context.backward is None or context.is_recomputed):
+            creators[context.is_recomputed, event.sequence] = event
+    return {creators[key] for key in wanted if key in creators}
+
+
+def _is_outermost(event: Event, context: EventContext, own: _Inside) -> bool:
     """Say whether an event is an operator of the forward pass with a gradient, and inside no other."""
     return (
         event.kind == "op"
         and event.sequence is not None
-        and not (context.has_sequence or context.in_communication or context.in_optimizer or is_counter(event))
+        and own.has_gradient
+        and not (context.has_sequence or context.in_communication or context.in_optimizer)
         and (context.backward is None or context.is_recomputed)
     )
 
@@ -138,13 +156,15 @@ def _look_inside(
 ) -> tuple[dict[Event, _Inside], set[Event], list[str]]:
     """Return what is inside each event, the marks that name a layer, and the names of those that do not."""
     found = {event: _Inside() for event in events}
+    gradients = _with_gradient(events, contexts)
     marks: set[Event] = set()
     unused: list[str] = []
     for event in reversed(events):
         own, context = found[event], contexts[event]
         if event.kind == "op" and event.name in KIND_OF and not is_counter(event):
             own.known = event
-        if _is_outermost(event, context):
+        own.has_gradient |= event in gradients
+        if _is_outermost(event, context, own):
             own.num_operators = 1
             own.num_kinds = int(own.known is not None and KIND_OF[own.known.name] not in _OF_A_MODULE)
         if _is_mark(event, context):
@@ -161,6 +181,7 @@ def _add(outer: _Inside, own: _Inside, event: Event, is_mark: bool) -> None:
     outer.has_module |= own.has_module or _is_module(event)
     outer.has_mark |= own.has_mark or is_mark
     outer.has_other |= own.has_other or event.name.startswith((BACKWARD, OPTIMIZER))
+    outer.has_gradient |= own.has_gradient
     outer.num_operators += own.num_operators
     outer.num_kinds += own.num_kinds
     outer.known = own.known or outer.known
@@ -207,7 +228,7 @@ def _own_name(event: Event, context: EventContext, inside: dict[Event, _Inside],
         return event.name
     if _is_module(event):
         return None if inside[event].has_module else module_name(event)
-    if not _is_outermost(event, context) or inside[event].has_module:
+    if not _is_outermost(event, context, inside[event]) or inside[event].has_module:
         return None
     short = event.name.removeprefix("aten::")
     return short if context.container is None else f"{module_name(context.container)}/{short}"

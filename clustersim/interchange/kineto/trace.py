@@ -87,7 +87,10 @@ class TraceWork:
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace of one process: operators and ranges in the order of their start, each after what is around it."""
+    """A trace of one process: operators and ranges in the order of their start, each after what is around it.
+
+    Work is in the order in which it was issued.
+    """
 
     file: str
     device: str
@@ -129,7 +132,7 @@ def _trace(file: str, data: bytes) -> Trace:
         file=file,
         device=name if isinstance(name, str) else "",
         events=tuple(events),
-        work=tuple(_work(raw, events)),
+        work=tuple(sorted(_work(raw, events), key=lambda work: work.start_us)),
         compute_major=major if isinstance(major, int) else None,
     )
 
