@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.topology.host import SocketHost
 from clustersim.topology.host_plan import HostPlan
@@ -155,7 +156,6 @@ class Superchip(NvswitchHost):
     gpu: GpuName | None = Field(default="gb200", description="gb200, gb300 or gh200")
     num_gpus: int = Field(default=4, ge=1, le=8, description="GPUs in one host")
     nics: int = Field(default=4, ge=1, le=64, description="network cards in one host")
-    processors: int = Field(default=2, ge=1, le=4, description="processors in one host, each with its part of the GPUs")
     cpu: CpuName = Field(default="grace", description="the processor's sheet")
     plx_per_socket: int = Field(default=0, ge=0, le=8, description="PCIe switches under each processor")
     nics_on: Literal["socket", "plx"] = Field(default="socket", description="what NICs are plugged into")
@@ -165,7 +165,9 @@ class Superchip(NvswitchHost):
     )
 
     def num_sockets(self) -> int:
-        return self.processors
+        """Return the number of processors: one for each Hopper GPU, or for two of Blackwell."""
+        each = 1 if self.gpu is not None and load_gpu(self.gpu).architecture == "hopper" else 2
+        return -(-self.num_gpus // each)
 
     def num_plx(self) -> int:
-        return self.processors * self.plx_per_socket
+        return self.num_sockets() * self.plx_per_socket

@@ -72,6 +72,12 @@ def test_host_memories_of_a_domain_are_joined_by_the_network_only() -> None:
     assert len(route) == 6
 
 
+@pytest.mark.parametrize(("gpu", "num_gpus", "processors"), [("gb200", 4, 2), ("gh200", 2, 2), ("gh200", 1, 1)])
+def test_a_superchip_has_one_hopper_or_two_blackwell_gpus(gpu: str, num_gpus: int, processors: int) -> None:
+    host = load_topology(racks(1, 1, gpu=gpu, num_gpus=num_gpus))
+    assert list(host.node_kinds).count("socket") == processors
+
+
 def test_a_cluster_tells_its_domains() -> None:
     document = describe(load_topology(racks(20)))
     assert (document["num_hosts"], document["num_nvlink_domains"]) == (20, 2)
@@ -147,8 +153,6 @@ def test_default_equals_exact(other: dict[str, Any]) -> None:
 def test_a_host_without_nvswitch_cannot_be_joined() -> None:
     with pytest.raises(InputError, match="nvlink_domain"):
         load_topology({**racks(2), "host": {"template": "dgx-1", "nvlink_domain": 2}})
-    with pytest.raises(InputError, match="has no `nvlink_domain` to override"):
-        load_topology({**racks(2), "host": "dgx-1", "nvlink_domain": 2})
 
 
 def test_hosts_of_an_explicit_network_stand_alone() -> None:
