@@ -48,7 +48,7 @@ _KEYS: Mapping[str, str] = {
 
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "strategy": {"ddp": _PLAIN, "fsdp": _SHARDED, "fsdp2": _SHARDED, "zero": _SHARDED, "deepspeed": _SHARDED,
-                 "zero3": _SHARDED, "hsdp": _HYBRID,
+                 "zero3": _SHARDED, "hsdp": _HYBRID, "diloco": "DiLoCo is `{kind: local, steps: 500, outer: nesterov}`",
                  "sync": _PLAIN, "parameter-server": "parameter servers are `{kind: server}`, or async",
                  "tensor-parallel": "tensor parallelism is `parallelism: {tensor: N}`",
                  "pipeline": "pipelines are `parallelism: {pipeline: N}`",

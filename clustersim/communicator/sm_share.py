@@ -12,10 +12,15 @@ from clustersim.collectives.nccl_channels import compute_capability
 from clustersim.communicator.algorithm import NCCL, num_channels
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
+from clustersim.program.routing import Routing
 from clustersim.topology import Topology
 
 SM_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "broadcasts", "reduce")
 """Collectives that run on all channels, and so occupy multiprocessors; messages between two GPUs do not."""
+
+TWO_HOP_SMS = 20
+"""Multiprocessors that forward tokens between network cards and NVLink: "only 20 SMs are sufficient to fully utilize
+the bandwidths of IB and NVLink" of an H800 (DeepSeek-V3, arXiv:2412.19437, section 3.2.2)."""
 
 
 def uses_sms(transport: Transport) -> bool:
@@ -49,6 +54,17 @@ def sm_share(
         num = NCCL_1_CHANNELS if chosen_by in OF_NCCL_1 else num
         occupied = {name: min(num, most - 1) for name, most in available.items()}
     return np.array([0.0 if name is None else occupied[name] / available[name] for name in sheets])
+
+
+def routing_sm_share(topology: Topology, gpus: np.ndarray, routing: Routing) -> np.ndarray:
+    """Return the share of its multiprocessors that an exchange of tokens with experts occupies on each GPU [num_ranks].
+
+    None in the low-latency mode, whose messages network cards send by themselves.
+    """
+    if routing.exchange == "low-latency" or len(gpus) < 2:
+        return np.zeros(len(gpus))
+    sheets = [topology.gpu_sheets[gpu] for gpu in gpus.tolist()]
+    return np.array([0.0 if name is None else TWO_HOP_SMS / load_gpu(name).num_multiprocessors for name in sheets])
 
 
 def _nvls_channels(sheets: Iterable[str]) -> int:

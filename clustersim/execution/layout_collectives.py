@@ -11,16 +11,18 @@ import numpy as np
 import simpy
 
 from clustersim.collectives import Schedule
-from clustersim.communicator.algorithm import algorithm_name, schedule_collective
+from clustersim.collectives.expert_tokens import expert_schedule
+from clustersim.communicator.algorithm import algorithm_name, by_host, schedule_collective
 from clustersim.communicator.extra_ranks import extra_ranks
 from clustersim.communicator.pauses import pauses_s
-from clustersim.communicator.sm_share import SM_COLLECTIVES, sm_share
+from clustersim.communicator.sm_share import SM_COLLECTIVES, routing_sm_share, sm_share
 from clustersim.devices import GpuDevice
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICATE_GROUP, SHARD_GROUP, Grid
 from clustersim.program.ops import Call, Key
+from clustersim.program.routing import Routing
 from clustersim.shortcuts.timed_collectives import is_same_time
 
 _REPLICA_AXES = ("replicas", "data", SHARD_GROUP, REPLICATE_GROUP)
@@ -90,8 +92,8 @@ class LayoutCollectives:
         self._algorithm, self._transport = algorithm, transport
         self._checks_sync = checks_sync
         self.stayed_in_sync = True
-        self._known_members: dict[tuple[str, int, str, float, int], CollectiveMembers] = {}
-        self._sm_shares: dict[tuple[str, int, str, float], dict[int, float]] = {}
+        self._known_members: dict[tuple[str, int, str, float, int, Routing | None], CollectiveMembers] = {}
+        self._sm_shares: dict[tuple[str, int, str, float, Routing | None], dict[int, float]] = {}
         self._pending: dict[tuple[str, int, int, Key], PendingCollective] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._places: dict[tuple[str, int], int] = {}  # of ranks in their groups
@@ -160,20 +162,25 @@ class LayoutCollectives:
     def _occupy_sms(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
         """Occupy multiprocessors of a rank's GPU until its part of a collective is done; compute slows down."""
         multiprocessors = self._devices[rank].multiprocessors
-        if multiprocessors is None or op.op not in SM_COLLECTIVES:
+        if multiprocessors is None or (op.op not in SM_COLLECTIVES and op.routing is None):
             return
-        key = op.axis, group[0], op.op, op.num_bytes
+        key = op.axis, group[0], op.op, op.num_bytes, op.routing
         if key not in self._sm_shares:
-            topology, gpus = self._network.topology, self._gpus[list(group)]
-            name, library = op.op, self._transport.library
-            if op.op == "all-reduce":
-                name = algorithm_name(op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, library)
-            shares = sm_share(topology, gpus, self._transport, name, self._algorithm_of(op)).tolist()
-            self._sm_shares[key] = dict(zip(group, shares, strict=True))
+            self._sm_shares[key] = dict(zip(group, self._sm_shares_of(group, op).tolist(), strict=True))
         share = self._sm_shares[key][rank]
         if share:
             multiprocessors.occupy(share)
             done.callbacks.insert(0, lambda _: multiprocessors.release(share))  # before any process that waits goes on
+
+    def _sm_shares_of(self, group: tuple[int, ...], op: Call) -> np.ndarray:
+        """Return the share of each GPU's multiprocessors that a collective occupies [num_ranks]."""
+        topology, gpus, name = self._network.topology, self._gpus[list(group)], op.op
+        if op.routing is not None:
+            return routing_sm_share(topology, gpus, op.routing)
+        if op.op == "all-reduce":
+            library = self._transport.library
+            name = algorithm_name(op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, library)
+        return sm_share(topology, gpus, self._transport, name, self._algorithm_of(op))
 
     def _group(self, rank: int, axis: str) -> tuple[int, ...]:
         group = self._groups.get((axis, rank))
@@ -199,7 +206,13 @@ class LayoutCollectives:
 
     def _members(self, group: tuple[int, ...], op: Call) -> CollectiveMembers:
         """Return the members of a group's collective."""
-        key = (op.axis, group[0], op.op, op.num_bytes, op.root)
+        key = (op.axis, group[0], op.op, op.num_bytes, op.root, op.routing)
+        if op.routing is not None and key not in self._known_members:
+            gpus = self._gpus[list(group)]
+            hosts = by_host(self._network.topology.gpu_hosts[gpus])
+            schedule = expert_schedule(hosts, op.num_bytes, op.routing)
+            nodes = self._network.topology.gpus[gpus].astype(np.int64)
+            self._known_members[key] = CollectiveMembers(schedule, nodes, range(len(group)))
         if key not in self._known_members:
             topology, gpus = self._network.topology, np.roll(self._gpus[list(group)], -op.root)
             algorithm = self._algorithm_of(op)

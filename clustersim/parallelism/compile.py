@@ -357,7 +357,8 @@ class _ProgramBuilder:
         for number, call in enumerate(calls):
             key = Key(f"{call.op} {number} {when} {phase}", micro, layer)
             self._compute("collectives issued", self.rules.issued_s, phase, micro)
-            self.ops += [Call(key, call.op, call.axis, call.bytes_per_sample * self.rules.micro_batch), Wait(key)]
+            size = call.bytes_per_sample * self.rules.micro_batch
+            self.ops += [Call(key, call.op, call.axis, size, routing=call.routing), Wait(key)]
 
     def _send(self, what: str, number: int, to: int | None, micro: int) -> None:
         if to is not None and not self._is_here(to):

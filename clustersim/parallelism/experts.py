@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from clustersim.errors import InputError
+from clustersim.model import Layer
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.pieces import GroupCall, Piece
+from clustersim.program.routing import Routing
+
+FP8_BYTES = 1 + 4 / 128
+"""Bytes of an element in fp8, with a scale in fp32 for 128 elements of a token (DeepSeek-V3, section 3.3)."""
 
 AXIS = "expert"
 OP = "experts"
@@ -32,8 +38,52 @@ def updated_share(pieces: Sequence[Piece], grid: Grid) -> float:
     return (1 + experts / whole * (grid.expert - 1)) / grid.shard_group_size if whole else 1.0
 
 
+@dataclass(frozen=True)
+class TokenExchange:
+    """How tokens travel to their experts: in an all-to-all, or as `Routing` says, on at most `most_hosts` hosts each.
+
+    They go there in `there_bytes` for each element, and results come back in `back_bytes`.
+    """
+
+    there_bytes: float
+    back_bytes: float
+    kind: Literal["all-to-all", "two-hop", "low-latency"] = "all-to-all"
+    most_hosts: int | None = None
+
+    def calls(self, into: Layer, router: Layer | None, imbalance: float) -> tuple[GroupCall, GroupCall]:
+        """Return the exchange to the experts of a layer and the one back; each may be `imbalance` times as large."""
+        elements = into.input_elements * imbalance
+        sizes = (self.there_bytes, False), (self.back_bytes, True)
+        if self.kind == "all-to-all":
+            there, back = (GroupCall("all-to-all", elements * size, AXIS) for size, _ in sizes)
+            return there, back
+        routed = self._routed(into, router)
+        there, back = (
+            GroupCall(
+                "all-to-all",
+                elements / routed * size,
+                AXIS,
+                Routing(into.shape["experts"], routed, self.most_hosts, self.kind, returns),
+            )
+            for size, returns in sizes
+        )
+        return there, back
+
+    def _routed(self, into: Layer, router: Layer | None) -> int:
+        """Return the number of experts of each token, which is sent once for all of them on a host or GPU."""
+        if router is None:
+            raise InputError(
+                f"expert_exchange: {self.kind} needs the number of tokens, which is that of a router, and there is "
+                f"none before '{into.name}'; take all-to-all, or add a layer with op: router",
+                key="expert_exchange",
+                got=self.kind,
+                allowed="all-to-all, or a model with routers",
+            )
+        return max(1, round(into.input_elements / into.shape["inputs"] / router.shape["rows"]))
+
+
 def expert_parallel_pieces(
-    pieces: Sequence[Piece], degree: int, imbalance: float, activation_bytes: float
+    pieces: Sequence[Piece], degree: int, imbalance: float, exchange: TokenExchange
 ) -> tuple[Piece, ...]:
     """Return the pieces of one of `degree` GPUs that split the experts of a model.
 
@@ -54,11 +104,13 @@ def expert_parallel_pieces(
         )
     made = list(pieces)
     for into, out in zip(numbers[::2], numbers[1::2], strict=True):
-        travels = (GroupCall("all-to-all", pieces[into].layer.input_elements * activation_bytes * imbalance, AXIS),)
+        routers = [piece.layer for piece in pieces[:into] if piece.layer.op == "router"]
+        calls = exchange.calls(pieces[into].layer, routers[-1] if routers else None, imbalance)
+        there, back = ((call,) for call in calls)
         for number in range(into, out + 1):
             made[number] = _own(pieces[number], degree, imbalance)
-        made[into] = replace(made[into], before_forward=travels, after_backward=travels)
-        made[out] = replace(made[out], after_forward=(*made[out].after_forward, *travels), before_backward=travels)
+        made[into] = replace(made[into], before_forward=there, after_backward=back)
+        made[out] = replace(made[out], after_forward=(*made[out].after_forward, *back), before_backward=there)
     return tuple(made)
 
 

@@ -16,7 +16,7 @@ from clustersim.model import PRECISIONS, LayerTime, Model, Workload
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import context_parallel_pieces
-from clustersim.parallelism.experts import expert_parallel_pieces, updated_share
+from clustersim.parallelism.experts import FP8_BYTES, TokenExchange, expert_parallel_pieces, updated_share
 from clustersim.parallelism.gradient_kernels import (
     DEEPSPEED_ZERO,
     MEGATRON_LLAMA,
@@ -362,7 +362,9 @@ def pieces_of(layout: Parallelism, grid: Grid, model: Model, activation_bytes: f
     """
     pieces = split_model(model, grid.tensor, activation_bytes, layout.sequence_parallel, grid.num_ranks)
     pieces = with_sum_per_matrix(pieces) if layout.input_sums == "each" else pieces
-    pieces = expert_parallel_pieces(pieces, grid.expert, layout.expert_imbalance, activation_bytes)
+    there_bytes = FP8_BYTES if layout.dispatched == "fp8" else activation_bytes
+    exchange = TokenExchange(there_bytes, activation_bytes, layout.expert_exchange, layout.expert_hosts)
+    pieces = expert_parallel_pieces(pieces, grid.expert, layout.expert_imbalance, exchange)
     is_ring = layout.context_method == "ring"
     pieces = context_parallel_pieces(pieces, grid.context, activation_bytes, is_ring, grid.num_ranks)
     pieces = time_chunk_pieces(pieces, layout.time_chunks)

@@ -122,6 +122,29 @@ class Parallelism(Spec):
         allow_inf_nan=False,
         description="tokens of the GPU with the most tokens for its experts, over the mean",
     )
+    expert_exchange: Literal["all-to-all", "two-hop", "low-latency"] = Field(
+        default="all-to-all",
+        description=(
+            "for `expert`: how tokens travel to their experts: in an `all-to-all`, once for each expert; in `two-hop`, "
+            "once for each host with experts for it, to the GPU of the same number, and from there to the GPUs with "
+            "such experts; results are added in each host before they go back (DeepEP's normal kernels); or in "
+            "`low-latency`, once for each expert, straight to its GPU, in one step"
+        ),
+    )
+    expert_hosts: Count | None = Field(
+        default=None,
+        description=(
+            "for `expert_exchange: two-hop`: most hosts with experts of a token (group-limited gating; 4 in "
+            "DeepSeek-V3); any number if not given"
+        ),
+    )
+    dispatched: Literal["activations", "fp8"] = Field(
+        default="activations",
+        description=(
+            "for `expert`: number format in which tokens, and the gradients of results, travel to experts: that of "
+            "`activations`, or `fp8` with a scale for 128 elements; results always travel as activations"
+        ),
+    )
     micro_batches: Count = Field(
         default=1, le=MOST_MICRO_BATCHES, description="micro-batches per replica and update, one after the other"
     )

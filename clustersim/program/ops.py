@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clustersim.program.issue import NO_ISSUE, IssueTimes, joined
+from clustersim.program.routing import Routing
 
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
@@ -77,7 +78,8 @@ class Call:
 
     `root` is the place in the group of the source of a broadcast, or of the destination of a reduce. The collective
     begins after the one that `after` names, whose result it needs. `known_s` is its duration in seconds, where that is
-    known beforehand; it then sends nothing.
+    known beforehand; it then sends nothing. With `routing` it is an exchange of tokens with experts, and `num_bytes`
+    are those of each token once (`clustersim.collectives.expert_tokens`).
     """
 
     key: Key
@@ -87,6 +89,7 @@ class Call:
     root: int = 0
     after: Key | None = None
     known_s: float | None = None
+    routing: Routing | None = None
 
     @property
     def has_root(self) -> bool:
@@ -169,8 +172,8 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Send(of(key), stage, num_bytes, awaited, paired)
         case Receive(key, stage, num_bytes, awaited):
             return Receive(of(key), stage, num_bytes, awaited)
-        case Call(key, what, axis, num_bytes, root, after, known_s):
-            return Call(of(key), what, axis, num_bytes, root, after and of(after), known_s)
+        case Call(key, what, axis, num_bytes, root, after, known_s, routing):
+            return Call(of(key), what, axis, num_bytes, root, after and of(after), known_s, routing)
         case Wait(key):
             return Wait(of(key))
         case Read(key):

@@ -19,6 +19,7 @@ from clustersim.model import LayerTime, Model, load_workload
 from clustersim.model.precision import PRECISIONS, precision_on
 from clustersim.reading.tree import Place
 from clustersim.scenario.cluster import build_topology
+from clustersim.scenario.expert_checks import routing_mistakes
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
 from clustersim.scenario.offload_checks import (
@@ -296,6 +297,7 @@ def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Itera
         )
         return
     yield from in_hosts_mistakes(point, laid_out, hosts)
+    yield from routing_mistakes(laid_out, hosts)
     held = laid_out.fullest
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from clustersim.errors import InputError, Mistake
 from clustersim.parallelism.gradient_kernels import DEEPSPEED_ZERO, MEGATRON_LLAMA
 from clustersim.parallelism.schedules import SCHEDULES
+from clustersim.parallelism.spec import Parallelism
 from clustersim.scenario.keys import PointKeys
 from clustersim.scenario.layout_compatibility import compatibility_mistakes
 from clustersim.scenario.offload_checks import offload_mistakes
@@ -73,11 +74,21 @@ def _axis_mistakes(point: PointKeys) -> list[Mistake]:
     if layout.sequence_parallel and layout.input_sums == "each":
         message = "input_sums: each is an all-reduce per matrix, and sequence_parallel reduce-scatters once; drop one"
         mistakes.append(Mistake(message, key="input_sums", got="each", allowed="joined"))
+    mistakes += _expert_mistakes(layout, grid.expert)
     if layout.tensor_overlap and (grid.tensor == 1 or not layout.sequence_parallel):
         missing = "tensor above 1" if grid.tensor == 1 else "sequence_parallel: true"
         message = f"tensor_overlap exchanges the tokens that sequence_parallel splits over GPUs; give {missing} as well"
         mistakes.append(Mistake(message, key="tensor_overlap", got="true", allowed=f"with {missing}"))
     return mistakes
+
+
+def _expert_mistakes(layout: Parallelism, degree: int) -> list[Mistake]:
+    """Return that hosts of a token are limited, and its exchange does not go by hosts."""
+    if layout.expert_hosts is None or layout.expert_exchange == "two-hop" or degree == 1:
+        return []
+    message = "expert_hosts limits the hosts to which a token is sent once each; give expert_exchange: two-hop"
+    got, allowed = str(layout.expert_hosts), "with expert_exchange: two-hop"
+    return [Mistake(message, key="expert_hosts", got=got, allowed=allowed)]
 
 
 def _strategy_mistakes(point: PointKeys) -> list[Mistake]:

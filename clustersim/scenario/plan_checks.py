@@ -19,6 +19,8 @@ _ONLY = {
     "parallelism.recompute_blocks": ("None", "recomputes all blocks, or none"),
     "parallelism.gradient_kernels": ("none", "moves gradients only in collectives"),
     "parallelism.input_sums": ("joined", "adds the gradient of a shared input once"),
+    "parallelism.expert_exchange": ("all-to-all", "sends tokens to experts in all-to-alls"),
+    "parallelism.dispatched": ("activations", "sends tokens to experts as activations"),
     "parallelism.sharding_by": ("slices", "shards by slices"),
     "parallelism.handed": ("in-shares", "sends activations between stages in shares"),
     "parallelism.messages": ("beside", "overlaps messages between stages with compute"),

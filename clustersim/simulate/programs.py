@@ -12,7 +12,7 @@ from clustersim.model import PRECISIONS, Layer
 from clustersim.parallelism import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid
 from clustersim.parallelism.plan import Part, StagePlan
 from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Task, TaskNode, Work, tags_of, tasks_of
-from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Compute, Copy, HostUpdate, Op, Program
+from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Call, Compute, Copy, HostUpdate, Op, Program
 from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
 from clustersim.simulate.anchoring import fit_scenario
@@ -63,6 +63,10 @@ class Programs:
                 "it without offload"
             )
             raise InputError(message, key="parallelism.offload", allowed="none")
+        calls = (op for plan in self.plans for op in plan.program.distinct() if isinstance(op, Call))
+        if any(call.routing is not None for call in calls):
+            message = "a trace has no node for tokens that go through other GPUs; export it with all-to-all"
+            raise InputError(message, key="parallelism.expert_exchange", allowed="all-to-all")
         tags = tags_of([plan.program for plan in self.plans])
         alone = {axis for axis in (*_AXES, BUCKETS) if len(self.group(0, axis)) == 1}
         return [

@@ -187,8 +187,9 @@ def _in_splits(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     A schedule orders passes. So it changes the memory even on one stage, but not where there is one pass.
     """
     layout, given, grid = point.parallelism, point.parallelism.model_fields_set, point.grid
-    if "expert_imbalance" in given and grid.expert == 1:
-        yield "parallelism.expert_imbalance changes nothing: experts are not distributed (expert is 1)"
+    for key in ("expert_imbalance", "expert_exchange", "expert_hosts", "dispatched"):
+        if key in given and grid.expert == 1:
+            yield f"parallelism.{key} changes nothing: experts are not distributed (expert is 1)"
     if "balance" in given and grid.pipeline == 1:
         yield "parallelism.balance changes nothing: all layers are on one stage (pipeline is 1)"
     if "balance" in given and grid.pipeline > 1 and layout.stages is not None:

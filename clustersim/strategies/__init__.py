@@ -13,7 +13,6 @@ from clustersim.strategies.backup import Backup
 from clustersim.strategies.bounded_staleness import BoundedStaleness
 from clustersim.strategies.data_parallel import DataParallel
 from clustersim.strategies.delayed import Delayed
-from clustersim.strategies.diloco import DiLoCo
 from clustersim.strategies.gossip import Gossip
 from clustersim.strategies.hierarchical import Hierarchical
 from clustersim.strategies.local import Local
@@ -31,7 +30,6 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
         "bounded-staleness": BoundedStaleness,
         "data-parallel": DataParallel,
         "delayed": Delayed,
-        "diloco": DiLoCo,
         "gossip": Gossip,
         "hierarchical": Hierarchical,
         "local": Local,

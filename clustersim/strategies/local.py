@@ -1,4 +1,4 @@
-"""Local SGD: workers train independently, and average their weights every few iterations."""
+"""Local SGD and DiLoCo: workers train independently, and combine their weights every few iterations."""
 
 from __future__ import annotations
 
@@ -8,23 +8,37 @@ from pydantic import Field
 
 from clustersim.errors import Mistake
 from clustersim.execution.job import Job
-from clustersim.execution.rendezvous import Rendezvous
+from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.execution.worker import BucketSender, Process, compute, update
 from clustersim.shortcuts import Shortcut
 from clustersim.strategies.collective_strategy import CollectiveStrategy
+from clustersim.strategies.outer_step import OuterNumber, OuterStep
 
 
 class Local(CollectiveStrategy):
     """Every worker updates its own replica; every `steps` iterations the replicas are averaged (Stich, 2019).
 
-    Averaging is an all-reduce of all weights after the update. Whole rounds of `steps` iterations are simulated.
+    Averaging is an all-reduce of all weights after the update. With `outer: nesterov` what workers have changed is
+    averaged, and applied by an outer optimizer (DiLoCo, `outer_step`). Whole rounds of `steps` iterations are
+    simulated.
     """
 
     supports_layouts: ClassVar[bool] = True
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset({Shortcut.FOLDED_LAYOUTS})
 
     kind: Literal["local"] = "local"
-    steps: int = Field(default=4, ge=1, description="iterations from one averaging to the next")
+    steps: int = Field(
+        default=4, ge=1, description="iterations from one averaging to the next (500 in the paper of DiLoCo)"
+    )
+    outer: Literal["average", "nesterov", "nesterov-in-host"] = Field(
+        default="average",
+        description="what happens every `steps` iterations: weights are averaged (`average`), or the mean of what "
+        "workers have changed is applied by SGD with Nesterov momentum to the weights of the last time (`nesterov`: "
+        "DiLoCo), which are stored in GPU memory, or in that of the host, and copied from there and back",
+    )
+    outer_gradients: OuterNumber = Field(
+        default="fp32", description="with an `outer` optimizer: number format in which its gradients are all-reduced"
+    )
     overlap: Literal[False] = Field(
         default=False, description="weights are averaged after the update, so no computation overlaps it"
     )
@@ -33,16 +47,45 @@ class Local(CollectiveStrategy):
     def round_length(self) -> int:
         return self.steps
 
+    @property
+    def _outer_step(self) -> OuterStep | None:
+        in_host = self.outer == "nesterov-in-host"
+        return None if self.outer == "average" else OuterStep(self.outer_gradients, in_host)
+
+    @property
+    def stored_bytes_per_parameter(self) -> float:
+        return 0.0 if self._outer_step is None else self._outer_step.stored_bytes_per_parameter
+
+    def warnings(self) -> tuple[str, ...]:
+        if self._outer_step is not None or "outer_gradients" not in self.model_fields_set:
+            return super().warnings()
+        unused = "strategy.outer_gradients changes nothing: weights are averaged (outer is average)"
+        return (*super().warnings(), unused)
+
     def gathering_mistakes(self, compression: str) -> list[Mistake]:
+        if self._outer_step is not None:
+            message = f"local averages weights, and {compression} compresses gradients only; set outer_gradients"
+            return [Mistake(message, key="outer", got=self.outer, allowed="outer_gradients, without compression")]
         message = f"local averages weights, and {compression} compresses gradients only; take fp16 or none"
         return [Mistake(message, key="kind", got=self.kind, allowed="with compression fp16 or none")]
 
+    def exchange(self, job: Job, num_bytes: float) -> Exchange:
+        """Return the all-reduce of the weights that have `num_bytes` bytes of gradients, or of outer gradients."""
+        outer = self._outer_step
+        return super().exchange(job, num_bytes if outer is None else outer.sent_bytes(job, num_bytes))
+
     def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
-        """Compute a gradient, update the own replica, and average it with the others at the end of a round."""
+        """Compute a gradient, update the own replica, and combine it with the others at the end of a round."""
         yield from compute(job, rank, iteration)
         yield from update(job, rank, iteration)
+        is_last = (iteration + 1) % self.steps == 0
+        outer = self._outer_step if is_last and job.num_ranks > 1 else None
+        if outer is not None:
+            yield from outer.difference(job, rank, iteration)
         job.times.computed_s[rank, iteration] = job.times.exchanged_s[rank, iteration] = job.env.now
-        if (iteration + 1) % self.steps == 0:
+        if is_last:
             sender = BucketSender(job, rendezvous, rank, iteration)
             sender.send_all()
             yield from sender.drain()
+        if outer is not None:
+            yield from outer.update(job, rank, iteration)

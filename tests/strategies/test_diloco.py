@@ -13,6 +13,9 @@ from clustersim.hardware import load_gpu
 from clustersim.kernels.kernel_constants import moved_s
 from clustersim.scenario import load_scenario
 from clustersim.simulate.setup import Setup
+from tests.contracts.exactness import check_exact
+from tests.contracts.test_strategies import SITUATIONS
+from tests.contracts.test_strategies import scenario as in_situation
 from tests.placed import placed
 
 WORKERS, HOP_S, RATE = 4, 1e-6, 1.25e9
@@ -21,7 +24,8 @@ BOX = {**STAR, "host": {"template": "dual-socket", "gpu": "v100", "num_gpus": 1,
 
 
 def scenario(steps: int = 5, **other: Any) -> dict[str, Any]:
-    strategy = {"kind": "diloco", "steps": steps, "algorithm": "ring", **other.pop("strategy", {})}
+    strategy = {"kind": "local", "outer": "nesterov", "steps": steps, "buckets": "whole", "algorithm": "ring"}
+    strategy |= other.pop("strategy", {})
     base = {
         "model": "gpt2-small",
         "num_gpus": WORKERS,
@@ -51,7 +55,7 @@ def test_a_round_is_its_inner_steps_and_one_outer_step(number: str, num_bytes: f
     cast = 0.0 if number == "fp32" else 2 * (4 + num_bytes)
     outer_s = setup.slowest_of("a100") * moved_s(parameters * (32 + cast), load_gpu("a100"), 0)
     sum_s = closed_form("all-reduce", "ring", WORKERS, parameters * num_bytes, 2 * HOP_S, RATE)
-    local = clustersim.simulate(scenario(steps, strategy={"kind": "local", "buckets": "whole"}))
+    local = clustersim.simulate(scenario(steps, strategy={"outer": "average"}))
     inner_s = local.iteration_s - local.breakdown_s["communication_exposed"]
     assert run.iteration_s == pytest.approx(inner_s + (outer_s + sum_s) / steps, rel=1e-9)
     assert run.breakdown_s["communication_exposed"] == pytest.approx(sum_s / steps, rel=1e-9)
@@ -59,7 +63,8 @@ def test_a_round_is_its_inner_steps_and_one_outer_step(number: str, num_bytes: f
 
 def test_weights_in_host_memory_are_copied_there_and_back_once_a_round() -> None:
     on_gpu, in_host = (
-        clustersim.simulate(scenario(topology=BOX, strategy={"outer_weights": where})) for where in ("gpu", "host")
+        clustersim.simulate(scenario(topology=BOX, strategy={"outer": outer}))
+        for outer in ("nesterov", "nesterov-in-host")
     )
     parameters = setup_of(scenario(topology=BOX)).model.num_parameters
     more_s = in_host.iteration_s - on_gpu.iteration_s
@@ -69,7 +74,7 @@ def test_weights_in_host_memory_are_copied_there_and_back_once_a_round() -> None
 
 
 def test_a_gpu_stores_a_momentum_and_the_weights_of_the_last_outer_step() -> None:
-    local, outer = (setup_of(scenario(strategy={"kind": kind})) for kind in ("local", "diloco"))
+    local, outer = (setup_of(scenario(strategy={"outer": outer})) for outer in ("average", "nesterov"))
     (local_held, held) = (each.memory_bytes("a100") for each in (local, outer))
     assert held["outer step"] == 8 * outer.model.num_parameters
     assert sum(held.values()) - sum(local_held.values()) == pytest.approx(held["outer step"], rel=1e-9)
@@ -83,7 +88,7 @@ def test_workers_of_several_gpus_take_the_outer_step_stage_by_stage() -> None:
     stored = sum(held["outer step"] for held in setup.laid_out.memory)
     parameters = setup.model.num_parameters
     assert 8 * parameters <= stored <= 8 * (parameters + 50257 * 768)  # a tied matrix is on both stages
-    plain = clustersim.simulate({**asked, "strategy": {"kind": "local", "steps": 5, "algorithm": "ring"}})
+    plain = clustersim.simulate({**asked, "strategy": {**asked["strategy"], "outer": "average"}})
     fullest = max(held["outer step"] for held in setup.laid_out.memory) / 8
     outer_s = setup.slowest_of("a100") * moved_s(32 * fullest, load_gpu("a100"), 0)
     assert 0 < clustersim.simulate(asked).iteration_s - plain.iteration_s < 1.1 * outer_s / 5
@@ -99,3 +104,20 @@ def test_stragglers_slow_the_outer_update_too() -> None:
 def test_gradients_are_compressed_by_its_own_key() -> None:
     with pytest.raises(InputError, match="set outer_gradients"):
         load_scenario(scenario(compression={"kind": "top-k"})).points()
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_default_equals_the_exact_result(situation: str) -> None:
+    strategy = {"outer": "nesterov-in-host", "steps": 2, "outer_gradients": "bf16"}
+    asked = in_situation("local", SITUATIONS[situation])
+    check_exact({**asked, "strategy": {**asked["strategy"], **strategy}}, may_be_refused=True)
+
+
+def test_options_of_the_outer_step_are_said_to_change_nothing_without_it() -> None:
+    asked = scenario(strategy={"outer": "average", "outer_gradients": "bf16"})
+    assert any("outer_gradients changes nothing" in each for each in clustersim.sweep(asked).warnings)
+
+
+def test_diloco_is_found_by_its_name() -> None:
+    with pytest.raises(InputError, match="outer: nesterov"):
+        load_scenario(scenario(strategy={"kind": "diloco"})).points()

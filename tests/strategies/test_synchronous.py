@@ -226,7 +226,6 @@ def test_parts_fill_every_iteration_and_are_not_negative(kind, seed, overlap, bu
     slowdown = np.random.default_rng(seed).lognormal(0, 0.3, (5, 8))
     may_choose = STRATEGIES[kind].model_fields["overlap"].annotation is bool
     knobs = {"buckets": buckets, **({"overlap": overlap} if may_choose else {})}
-    knobs |= {"steps": 4} if kind == "diloco" else {}
     job = play(STRATEGIES[kind](**knobs), 5, slowdown, layers=[(0.01, 0.02, 9 * MB)] * 4)
     split = parts(job.times)
     total = sum(split.values())
