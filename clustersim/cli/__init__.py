@@ -26,6 +26,7 @@ from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
 from clustersim.cli.registering import register
 from clustersim.cli.software import migrate, software
+from clustersim.cli.starting import explain, init
 from clustersim.cli.streams import flush_output, usable_streams
 from clustersim.cli.validation import validate
 
@@ -58,6 +59,8 @@ app.add_typer(software)
 app.command()(copy)
 app.command()(migrate)
 app.command()(schema)
+app.command()(explain)
+app.command()(init)
 
 
 def _print_version(wanted: bool) -> None:
@@ -92,6 +95,8 @@ def _status_of(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         status = app(arguments, prog_name="clustersim", standalone_mode=False)
+    except typer.Abort:  # Ctrl-C or the end of the input at a question
+        return report_interrupt(as_json)
     except OSError as error:
         return report_unwritten(error, 1) if error.filename is None else report_failure(error, as_json)
     except Exception as error:
