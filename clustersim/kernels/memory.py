@@ -114,7 +114,7 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[f
         reader = model.layers[index + 1] if index + 1 < len(model.layers) else None
         own = {written[index]} if layer.op in KEEPS_OUTPUT else set()
         if reader is not None and _keeps_input(reader) and _reads(reader, layer):
-            own.add(_read_bytes(reader, written[index], number))
+            own.add(_stored_bytes(model, index + 1, number) or _read_bytes(reader, written[index], number))
         beside = _fixed_bytes(layer) + _factor_bytes(model, index, outputs, written[index], number)
         outputs.append(layer.output_elements * sum(own))
         kept.append(outputs[-1] + beside)
@@ -137,6 +137,15 @@ def _read_bytes(reader: Layer, written: float, number: Precision) -> float:
     if reader.op in PRODUCTS:
         return number.activation_bytes
     return number.weight_bytes if reader.op in WIDE else written
+
+
+def _stored_bytes(model: Model, index: int, number: Precision) -> float:
+    """Return the bytes of an element in which a product in 8 or 4 bits stores its input; 0 where that is not narrower.
+
+    TransformerEngine stores the copy that it made for the gradient of weights. The head is in 16 bits.
+    """
+    is_head = index + 1 < len(model.layers) and model.layers[index + 1].op == "loss"
+    return 0.0 if is_head or model.layers[index].op not in ("fully-connected", "experts") else number.stored_bytes
 
 
 def _fixed_bytes(layer: Layer) -> float:
