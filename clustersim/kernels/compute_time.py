@@ -306,7 +306,7 @@ def build_workload(
         layers=layers,
         optimizer_s=update_s,
         gradient_bytes_per_parameter=gradient_bytes * model.weight_share,
-        memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
+        memory_bytes=memory_per_gpu(model, batch, number.name, optimizer, stores_narrow=casts.stores_narrow),
         assumptions=(*assumptions, *_compressed(model)),
         gpu=gpu,
         layout=layout,

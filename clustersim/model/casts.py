@@ -72,6 +72,11 @@ class Casts(NamedTuple):
         return _BYTES[self.kind]
 
     @property
+    def stores_narrow(self) -> bool:
+        """Whether products in MXFP8 and NVFP4 store the narrow copy of their input for backward; torchao's do not."""
+        return not self.kind.startswith("torchao")
+
+    @property
     def num_kernels(self) -> float:
         """Kernels of a cast."""
         return _KERNELS[self.kind]

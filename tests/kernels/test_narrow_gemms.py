@@ -105,6 +105,13 @@ def test_an_input_is_stored_in_the_format_of_its_gradient(precision: str, each: 
     assert kept["norm"] == 2 * tokens * features  # read by the head
 
 
+def test_torchao_stores_what_it_reads() -> None:
+    """mx_mm saves its arguments in 16 bits (torchao/prototype/mx_formats/mx_linear.py)."""
+    assert [casts_of(kind, 1, "amp-mxfp8").stores_narrow for kind in ("torchao", "te")] == [False, True]
+    wide, plain = (kept_bytes(LLAMA, name, stores_narrow=False) for name in ("amp-mxfp8", "amp-bf16"))
+    assert wide == plain
+
+
 def test_a_gpu_without_a_peak_is_refused() -> None:
     for precision in ("amp-mxfp8", "amp-nvfp4"):
         with pytest.raises(InputError, match=f"does not compute in {precision}"):
