@@ -18,7 +18,9 @@ Device = TypeVar("Device", bound=Sheet)
 Architecture = Literal[
     "fermi", "kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "other"
 ]
-Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8"]
+Precision = Literal[
+    "fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "amp-fp16", "amp-bf16", "amp-fp8", "amp-mxfp8", "amp-nvfp4"
+]
 Library = Literal[
     "cuda-copies",
     "gloo",

@@ -183,9 +183,20 @@ class ComputeSpec(Spec):
     casts: CastsKind = Field(
         json_schema_extra=of_software("casts"),
         default="torchao",
-        description="for `precision: amp-fp8`, the implementation of casts to FP8: `torchao`'s; TransformerEngine's "
-        "with delayed scaling, which casts weights at every pass (`te`) or once for all micro-batches of an update "
-        "(`te-cached`, as in Megatron-LM); or `te-current-cached`, with current scaling",
+        description="for `precision: amp-fp8`, the implementation of casts to FP8: `torchao`'s, or with a scale for "
+        "each row `torchao-rowwise`; TransformerEngine's with delayed scaling, which casts weights at every pass "
+        "(`te`) or once for all micro-batches of an update (`te-cached`, as in Megatron-LM); `te-current-cached`, with "
+        "current scaling; or `te-block` and `te-block-cached`, with scales of blocks as in DeepSeek-V3. With "
+        "`amp-mxfp8` and `amp-nvfp4` it says whose kernels cast, and whether weights are cast once",
+    )
+
+    wide_share: float = Field(
+        json_schema_extra=of_software("wide_share"),
+        default=0.0,
+        ge=0,
+        le=1,
+        description="for `precision: amp-fp8`, `amp-mxfp8` and `amp-nvfp4`, the share of the linear layers beside the "
+        "output head, the last ones, that stay in 16 bits (NVIDIA's recipe for NVFP4 has some 0.16)",
     )
 
     launch: Launch = Field(
@@ -219,8 +230,8 @@ class ComputeSpec(Spec):
             raise InputError("single_gpu and profile are both sources of layer times; keep one")
         mistakes = []
         if self.profile:
-            given: dict[str, str | None] = {"library": "cudnn", "embedding": "lookup", "head": "as-others"}
-            given |= {"casts": "torchao", "attention": None, "launch": "queued"}
+            given: dict[str, str | float | None] = {"library": "cudnn", "embedding": "lookup", "head": "as-others"}
+            given |= {"casts": "torchao", "attention": None, "launch": "queued", "wide_share": 0.0}
             message = "a profile has the times of the layers and kernels as measured; drop {0}, or profile"
             mistakes = [
                 Mistake(message.format(key), key, got=str(getattr(self, key)), allowed="without profile")
@@ -264,7 +275,7 @@ def build_workload(
     has_source = given or compute.profile or compute.single_gpu or compute.library not in CURVE_LIBRARIES
     curve = None if has_source else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
-    casts = casts_of(compute.casts, num_passes)
+    casts = casts_of(compute.casts, num_passes, precision, compute.wide_share)
     casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
     needs_law = (given or compute.profile or is_blocking) and compute.kernels == "auto"
     kernels = chosen_kernels("law" if needs_law else compute.kernels, gpu, number)
@@ -295,7 +306,7 @@ def build_workload(
         layers=layers,
         optimizer_s=update_s,
         gradient_bytes_per_parameter=gradient_bytes * model.weight_share,
-        memory_bytes=memory_per_gpu(model, batch, number.name, optimizer),
+        memory_bytes=memory_per_gpu(model, batch, number.name, optimizer, stores_narrow=casts.stores_narrow),
         assumptions=(*assumptions, *_compressed(model)),
         gpu=gpu,
         layout=layout,
@@ -391,7 +402,8 @@ def _single_gpu_factor(
     factor = rate_factor(
         trained, measured_on, rate.batch, precision, optimizer, rate.samples_per_s,
         library, rate.batches_per_update, compute.layout or "nchw",
-        casts_of(compute.casts, rate.batches_per_update), compute.kernels, host_factor, host,
+        casts_of(compute.casts, rate.batches_per_update, precision, compute.wide_share),
+        compute.kernels, host_factor, host,
     )  # fmt: skip
     others = [name for name, known in ((gpu.name, measured_on.name), (model.name, trained.name)) if name != known]
     there = f"; {' on '.join(reversed(others))} is assumed to need the same factor" if others else ""

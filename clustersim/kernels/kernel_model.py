@@ -76,7 +76,7 @@ class Gemm:
     has fewer than `min_tile` outputs. `can_split` allows splits of the inner dimension. `penalty` multiplies the time
     before launches, `fixed_s` are seconds on the GPU beyond the work, and the whole is executed `repeats` times in
     sequence. `is_product` is a dense product that has the law of `tensor_products`, where tile, prologue and occupancy
-    have no effect, and `fp8_share` what is known of its share of the peak in 8 bits over that in 16.
+    have no effect.
     """
 
     rows: float
@@ -97,7 +97,6 @@ class Gemm:
     layout_bytes: float = 0.0
     fixed_s: float = 0.0
     is_product: bool = False
-    fp8_share: float | None = None
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -248,7 +247,6 @@ def plain_gemm(
         repeats=repeats,
         fixed_s=product.kernel_s if product else 0.0,
         is_product=product is not None,
-        fp8_share=product.fp8_share if product else None,
     )  # fmt: skip
     if product:
         return gemm

@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple, get_args
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.convolution_kernels import convolution_gemms, im2col_gemms
-from clustersim.kernels.fp8 import fp8_gemm, fp8_share, runs_in_fp8
 from clustersim.kernels.fused_attention import CUDNN, fused_attention_gemms, is_fused
 from clustersim.kernels.gemm_derating import derated_constants, gemm_derating
 from clustersim.kernels.identity_cache import cached_by_identity
@@ -27,6 +26,7 @@ from clustersim.kernels.kernel_model import (
 )
 from clustersim.kernels.locally_connected import locally_connected_gemms, transposed_locally_connected_gemms
 from clustersim.kernels.measured_tables import KernelSource, Product, kernel_seconds
+from clustersim.kernels.narrow_gemms import narrow_gemm, narrow_layers, narrow_share
 from clustersim.kernels.programs.channels_last import (
     NO_PASS,
     Fused,
@@ -118,21 +118,22 @@ def estimate_layers(
     refuse_layout(model, formats, layout, library)
     refuse_unsupported(model, formats, library)
     constants = constants_in(layout, constants_of(gpu, formats.units), formats, library)
-    kinds, fused = _kinds(model, library == "cudnn-fused", casts)
+    narrow = narrow_layers(model.layers, precision, casts)
+    kinds, fused = _kinds(model, library == "cudnn-fused", precision, casts)
     rates = rates_of(gpu, precision_on(gpu, formats.base or precision).name)
     summed = sum_traffic(formats, library) if drops_in_sums(model.layers, library) else None
     gain = gpu.flop_per_s[precision] / rates.flop_per_s
+    share = narrow_share(constants, precision)
     firsts = list(dict.fromkeys(kinds))
     products: list[Product] = []
     owners: list[tuple[int, int]] = []
     for index in firsts:
-        layer, reader = model.layers[index], model.layers[index + 1] if index + 1 < len(model.layers) else None
+        layer = model.layers[index]
         for phase_index, phase in enumerate(PHASES):
             found = _gemms(layer, batch, phase, constants, formats, library)
-            in_fp8 = bool(formats.base) and runs_in_fp8(layer, reader, casts)
-            if in_fp8:
-                found = [fp8_gemm(gemm, layer, phase, batch, gain, casts) for gemm in found]
-            products += [Product(gemm, layer, phase, in_fp8) for gemm in found]
+            if narrow[index]:
+                found = [narrow_gemm(gemm, layer, phase, batch, gain, share, casts, precision) for gemm in found]
+            products += [Product(gemm, layer, phase, precision if narrow[index] else "") for gemm in found]
             owners += [(index, phase_index)] * len(found)
     best: dict[tuple[int, int], float] = {}
     timed = kernel_seconds(kernels, products, batch, gpu, formats, _flash(library), rates, constants)
@@ -159,15 +160,16 @@ def estimate_layers(
 
 
 @cached_by_identity(64)
-def _kinds(model: Model, fuses: bool, casts: Casts) -> tuple[tuple[int, ...], tuple[Fused, ...]]:
+def _kinds(model: Model, fuses: bool, precision: str, casts: Casts) -> tuple[tuple[int, ...], tuple[Fused, ...]]:
     """Return for each layer the index of the first one with the same time [num_layers], since blocks repeat.
 
     Also return the role of each layer in a fused batch norm [num_layers], where these are fused.
     """
     layers, first, kinds = model.layers, dict[Hashable, int](), []
     fused: Sequence[Fused] = fused_norms(layers) if fuses else [""] * len(layers)
-    for index, (layer, reader) in enumerate(zip(layers, (*layers[1:], None), strict=True)):
-        kind = *_sizes(layer), tuple(layer.shape.items()), runs_in_fp8(layer, reader, casts), fused[index]
+    narrow = narrow_layers(layers, precision, casts)
+    for index, layer in enumerate(layers):
+        kind = *_sizes(layer), tuple(layer.shape.items()), narrow[index], fused[index]
         kinds.append(first.setdefault(kind, index))
     return tuple(kinds), tuple(fused)
 
@@ -300,9 +302,10 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
         f"(constants: {constants.source})."
     ]
     if PRECISIONS[precision].base:
+        name = {"amp-fp8": "FP8", "amp-mxfp8": "MXFP8", "amp-nvfp4": "NVFP4"}[precision]
         sentences.append(
-            f"GEMMs in FP8 are assumed to reach {fp8_share(constants):.0%} of the share of peak that GEMMs in 16 bits "
-            "reach."
+            f"GEMMs in {name} are assumed to reach {narrow_share(constants, precision):.0%} of the share of peak that "
+            "GEMMs in 16 bits reach."
         )
     unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape]
     if unshaped:

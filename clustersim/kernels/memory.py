@@ -98,13 +98,14 @@ def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
 
 
 @cached_by_identity(64)
-def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[float, ...]:
+def kept_bytes(model: Model, precision: str, casts_all: bool = False, stores_narrow: bool = True) -> tuple[float, ...]:
     """Return the bytes of one sample that each layer keeps in memory for the backward pass.
 
     That is its output, if its own gradient or that of the next layer needs it, plus masks and positions, whose size
     does not depend on precision, and factors. A GEMM under autocast keeps the 16-bit copy that it reads. A layer that
     is overwritten in place (by an activation, or by a residual connection before one) keeps nothing. Of branches only
-    the next layer in the list is considered, and it reads an output if that is no larger than its input.
+    the next layer in the list is considered, and it reads an output if that is no larger than its input. With
+    `stores_narrow` a product in MXFP8 or NVFP4 stores its input in that format.
     """
     number = layer_precision(precision, casts_all or model.is_frozen)
     written = written_bytes(model, number)
@@ -114,7 +115,8 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False) -> tuple[f
         reader = model.layers[index + 1] if index + 1 < len(model.layers) else None
         own = {written[index]} if layer.op in KEEPS_OUTPUT else set()
         if reader is not None and _keeps_input(reader) and _reads(reader, layer):
-            own.add(_read_bytes(reader, written[index], number))
+            narrow = _stored_bytes(model, index + 1, number) if stores_narrow else 0.0
+            own.add(narrow or _read_bytes(reader, written[index], number))
         beside = _fixed_bytes(layer) + _factor_bytes(model, index, outputs, written[index], number)
         outputs.append(layer.output_elements * sum(own))
         kept.append(outputs[-1] + beside)
@@ -137,6 +139,15 @@ def _read_bytes(reader: Layer, written: float, number: Precision) -> float:
     if reader.op in PRODUCTS:
         return number.activation_bytes
     return number.weight_bytes if reader.op in WIDE else written
+
+
+def _stored_bytes(model: Model, index: int, number: Precision) -> float:
+    """Return the bytes of an element in which a product in 8 or 4 bits stores its input; 0 where that is not narrower.
+
+    TransformerEngine stores the copy that it made for the gradient of weights. The head is in 16 bits.
+    """
+    is_head = index + 1 < len(model.layers) and model.layers[index + 1].op == "loss"
+    return 0.0 if is_head or model.layers[index].op not in ("fully-connected", "experts") else number.stored_bytes
 
 
 def _fixed_bytes(layer: Layer) -> float:
@@ -219,6 +230,7 @@ def memory_per_gpu(
     optimizer: OptimizerSpec,
     gradient_bytes: float | None = None,
     gradients_stay: bool = True,
+    stores_narrow: bool = True,
 ) -> dict[str, float]:
     """Return the peak memory of one GPU in data-parallel training, in bytes by purpose.
 
@@ -234,7 +246,7 @@ def memory_per_gpu(
     number = PRECISIONS[precision]
     parameters = float(model.num_parameters)
     each = number.gradient_bytes if gradient_bytes is None else gradient_bytes
-    gradients, activations = _fullest(model, batch, precision, each, gradients_stay)
+    gradients, activations = _fullest(model, batch, precision, each, gradients_stay, stores_narrow)
     held = {
         "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
         "gradients": gradients,
@@ -250,9 +262,11 @@ def memory_per_gpu(
     return {**held, "workspace": WORKSPACE_BYTES, "context": CONTEXT_BYTES, "slack": slack}
 
 
-def _fullest(model: Model, batch: int, precision: str, each: float, stay: bool) -> tuple[float, float]:
+def _fullest(
+    model: Model, batch: int, precision: str, each: float, stay: bool, stores_narrow: bool
+) -> tuple[float, float]:
     """Return the bytes of parameters' gradients and of activations at the peak of a backward pass."""
-    kept = kept_bytes(model, precision)
+    kept = kept_bytes(model, precision, stores_narrow=stores_narrow)
     passing = passing_bytes(model.layers, written_bytes(model, layer_precision(precision, model.is_frozen)), kept)
     total = entry_bytes(model, precision) + sum(kept)
     parameters = [float(layer.num_parameters) for layer in model.layers]

@@ -1,4 +1,4 @@
-"""Casts to FP8 around the GEMMs of a layer, in torchao and in TransformerEngine.
+"""Casts to 8 or 4 bits around the GEMMs of a layer, in torchao and in TransformerEngine.
 
 torchao (`torchao`) finds the largest element with one kernel; a second reads the elements again and writes 8 bits, 5
 bytes an element. Forward it casts the input and the weights, backward the output's gradient and the weights, and then
@@ -13,28 +13,68 @@ passes which micro-batch is the first of an update (`is_first_microbatch` in
 megatron/core/extensions/transformer_engine.py): weights are cast only for that one (`-cached`; "FP8 weight caching" in
 TransformerEngine's user guide). Left out: casts by the norms before GEMMs (`LayerNormLinear`), and transposes after a
 gather where layers are split.
+
+With a scale for each row (`torchao-rowwise`) each operand of each GEMM is cast along the dimension that this GEMM sums
+over, so the output's gradient and the input are cast once more for the weights' gradient (the six casts of
+`manual_float8_matmul_with_args_in_hp`, the same file, commit 024fe94f). Scales of blocks (`te-block`, as DeepSeek-V3
+has them: 1 x 128 of activations and gradients, 128 x 128 of weights) are found in the same kernel that writes both
+directions (docs/features/low_precision_training/fp8_blockwise_scaling of TransformerEngine, commit 32be907d).
+
+MXFP8 has a scale of one byte for 32 elements in a row. Both directions are cast from 16 bits (mxfp8/mxfp8.rst there):
+in TransformerEngine by one kernel (`te-mx`), in torchao by a kernel for each GEMM's operand, as with rows
+(`torchao-mx`; `mx_mm` in torchao/prototype/mx_formats/mx_linear.py, commit 06f5ff43). NVFP4 (`te-nvfp4`) has a scale
+of one byte for 16 elements and one of the tensor, so a kernel finds the largest element first. A second kernel writes
+both directions; it applies the random Hadamard transform and rounds stochastically on the way (nvfp4/nvfp4.rst there,
+commit 41f6cbf1; hadamard_transform/row_cast_col_hadamard_transform_cast_fusion.cu). torchao's NVFP4 is assumed to be
+the same.
+
+`wide_share` is the share of linear layers, the last ones, that stay in 16 bits.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-CastsKind = Literal["torchao", "te", "te-cached", "te-current-cached"]
+CastsKind = Literal["torchao", "torchao-rowwise", "te", "te-cached", "te-current-cached", "te-block", "te-block-cached"]
+"""Implementations of casts to 8 bits, as a scenario names them."""
 
-_BYTES = {"torchao": 5.0, "te": 4.0, "te-cached": 4.0, "te-current-cached": 6.0}
-_KERNELS = {"torchao": 2.0, "te": 1.0, "te-cached": 1.0, "te-current-cached": 2.0}
+Implementation = CastsKind | Literal["torchao-mx", "te-mx", "te-mx-cached", "te-nvfp4", "te-nvfp4-cached"]
+
+NARROW_BYTES = {"amp-fp8": 1.0, "amp-mxfp8": 1 + 1 / 32, "amp-nvfp4": 0.5 + 1 / 16}
+"""Bytes of an element in 8 or 4 bits with its share of a block's scale, by precision."""
+
+_BOTH = {name: 2 + 2 * size for name, size in NARROW_BYTES.items()}  # read in 16 bits, written in both directions
+
+_BYTES: dict[Implementation, float] = {
+    **{"torchao": 5.0, "torchao-rowwise": 5.0, "te": 4.0, "te-cached": 4.0, "te-current-cached": 6.0},
+    **dict.fromkeys(("te-block", "te-block-cached"), 2 + 2 * (1 + 4 / 128)),
+    "torchao-mx": 2 + NARROW_BYTES["amp-mxfp8"],
+    **dict.fromkeys(("te-mx", "te-mx-cached"), _BOTH["amp-mxfp8"]),
+    **dict.fromkeys(("te-nvfp4", "te-nvfp4-cached"), 2 + _BOTH["amp-nvfp4"]),
+}
+_KERNELS: dict[Implementation, float] = {
+    **dict.fromkeys(("te", "te-cached", "te-block", "te-block-cached", "torchao-mx", "te-mx", "te-mx-cached"), 1.0),
+    **dict.fromkeys(("torchao", "torchao-rowwise", "te-current-cached", "te-nvfp4", "te-nvfp4-cached"), 2.0),
+}
+_BY_OPERAND = ("torchao-rowwise", "torchao-mx")
 
 
 class Casts(NamedTuple):
     """The implementation of casts and the number of passes of an update, for all of which weights may be cast once."""
 
-    kind: CastsKind = "torchao"
+    kind: Implementation = "torchao"
     num_passes: int = 1
+    wide_share: float = 0.0
 
     @property
     def num_bytes(self) -> float:
         """Bytes of an element that cross memory in a cast."""
         return _BYTES[self.kind]
+
+    @property
+    def stores_narrow(self) -> bool:
+        """Whether products in MXFP8 and NVFP4 store the narrow copy of their input for backward; torchao's do not."""
+        return not self.kind.startswith("torchao")
 
     @property
     def num_kernels(self) -> float:
@@ -50,8 +90,9 @@ class Casts(NamedTuple):
         >>> Casts("te-cached", 4).elements(10.0, 20.0, 40.0, "forward")
         (20.0, 1.25)
         """
-        if self.kind == "torchao":
-            forward, data, gradient = (read + weights, 2.0), (written + weights, 2.0), (read, 1.0)
+        if self.kind in ("torchao", *_BY_OPERAND):
+            gradient = (read + written, 2.0) if self.kind in _BY_OPERAND else (read, 1.0)
+            forward, data = (read + weights, 2.0), (written + weights, 2.0)
         else:
             share = 1 / self.num_passes if self.kind.endswith("-cached") else 1.0
             forward, data, gradient = (read + share * weights, 1 + share), (written, 1.0), (0.0, 0.0)
@@ -61,6 +102,18 @@ class Casts(NamedTuple):
 TORCHAO = Casts()
 
 
-def casts_of(kind: CastsKind, num_passes: int) -> Casts:
-    """Return the casts of an update of `num_passes` passes; the number matters where weights are cast once for all."""
-    return Casts(kind, num_passes if kind.endswith("-cached") else 1)
+def casts_of(kind: CastsKind, num_passes: int, precision: str = "amp-fp8", wide_share: float = 0.0) -> Casts:
+    """Return the casts of an update of `num_passes` passes; the number matters where weights are cast once for all.
+
+    In other precisions than `amp-fp8` the kind says whose kernels cast, and whether weights are cast once.
+
+    >>> casts_of("te-cached", 4, "amp-nvfp4").kind, casts_of("torchao", 4, "amp-mxfp8").kind
+    ('te-nvfp4-cached', 'torchao-mx')
+    """
+    own: Implementation = kind
+    is_cached, is_torchao = kind.endswith("-cached"), kind.startswith("torchao")
+    if precision == "amp-mxfp8":
+        own = "torchao-mx" if is_torchao else "te-mx-cached" if is_cached else "te-mx"
+    elif precision == "amp-nvfp4":
+        own = "te-nvfp4-cached" if is_cached else "te-nvfp4"
+    return Casts(own, num_passes if is_cached else 1, wide_share)

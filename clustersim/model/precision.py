@@ -17,7 +17,8 @@ class Precision:
     where the weights are already that copy), `wire_bytes` a gradient's size in the exchange unless compression changes
     it. `units` is `ordinary` or `tensor` (tensor cores). The amp kinds are automatic mixed precision as in PyTorch's
     `torch.amp`: fp32 weights and gradients, 2-byte operands and activations. Where only some GEMMs are in a precision,
-    `base` names that of the others.
+    `base` names that of the others, and `stored_bytes` is the width in which a narrow product stores its input for
+    backward, with its share of scales; 0 where that is as it reads it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Precision:
     operand_bytes: float = 4.0
     title: str = ""
     base: str = ""
+    stored_bytes: float = 0.0
 
 
 PRECISIONS: Registry[Precision] = Registry(
@@ -52,6 +54,18 @@ PRECISIONS: Registry[Precision] = Registry(
             *("amp-fp8", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0),
             title="amp-bf16 with the operands of linear layers cast to 8 bits",
             base="amp-bf16",
+        ),
+        "amp-mxfp8": Precision(
+            *("amp-mxfp8", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0),
+            title="amp-bf16 with the operands of linear layers cast to 8 bits, with a scale for 32 of them",
+            base="amp-bf16",
+            stored_bytes=1 + 1 / 32,
+        ),
+        "amp-nvfp4": Precision(
+            *("amp-nvfp4", "tensor", 4.0, 2.0, 4.0, 4.0, 0.0, 2.0),
+            title="amp-bf16 with the operands of linear layers cast to 4 bits, with a scale for 16 of them",
+            base="amp-bf16",
+            stored_bytes=0.5 + 1 / 16,
         ),
     },
 )

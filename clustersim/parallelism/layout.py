@@ -480,6 +480,7 @@ def _memory_rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> M
         from_fp32=gathers_from_fp32(layout),
         loss_bytes=loss_peak_bytes(training.library, grid),
         buffers=training.buffers,
+        stores_narrow=whole.casts.stores_narrow,
     )
 
 

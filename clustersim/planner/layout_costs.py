@@ -158,7 +158,8 @@ class LayoutCosts:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
         given = self.setup.given_times
         share = (choice.num_gpus, choice.batch) if given is not None and any(given) else None
-        casts = casts_of(self.point.compute.casts, choice.layout.num_passes)
+        compute = self.point.compute
+        casts = casts_of(compute.casts, choice.layout.num_passes, self.point.precision, compute.wide_share)
         return self._cached(("timed", choice.cut, choice.micro_batch, casts, share), lambda: self._timed(choice))
 
     def begins(self, choice: Choice) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from clustersim.kernels.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
+from clustersim.model.casts import casts_of
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.experts import updated_share
 from clustersim.parallelism.memory import (
@@ -130,6 +131,7 @@ class PeakMemory:
             casts_all=casts_model(layout, grid),
             from_fp32=gathers_from_fp32(layout),
             loss_bytes=loss_peak_bytes(point.compute.library, grid),
+            stores_narrow=casts_of(point.compute.casts, 1, point.precision).stores_narrow,
         )
 
 

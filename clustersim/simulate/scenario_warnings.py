@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from clustersim.model import Layer
+from clustersim.model import PRECISIONS, Layer
 from clustersim.model.shared_weights import shared_weights
 from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.recomputation import recomputed
@@ -137,10 +137,10 @@ def _easily_misread(point: Point, run: Run) -> Iterator[str]:
             f"{point.num_gpus // copies} GPUs each"
         )
     share = run.breakdown_s["communication_exposed"] / run.iteration_s
-    if point.precision == "amp-fp8" and share >= _MUCH_COMMUNICATION:
+    if PRECISIONS[point.precision].base and share >= _MUCH_COMMUNICATION:
         yield (
-            "amp-fp8 makes matrix products faster but no message smaller: gradients, weights and activations are sent "
-            f"in 16 bits or more, and exposed communication is {share:.0%} of an iteration"
+            f"{point.precision} makes matrix products faster but no message smaller: gradients, weights and "
+            f"activations are sent in 16 bits or more, and exposed communication is {share:.0%} of an iteration"
         )
 
 
@@ -171,8 +171,9 @@ def settings_without_effect(point: Point, layers: Sequence[Layer]) -> Iterator[s
 
 def _in_the_work(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     """Yield the keys without effect that apply with every layout."""
-    if "casts" in point.compute.model_fields_set and point.precision != "amp-fp8":
-        yield f"compute.casts changes nothing: products of {point.precision} are not cast to 8 bits"
+    for key in ("casts", "wide_share"):
+        if key in point.compute.model_fields_set and not PRECISIONS[point.precision].base:
+            yield f"compute.{key} changes nothing: products of {point.precision} are not cast to 8 or 4 bits"
     if point.strategy.sends_shared_twice and not shared_weights(layers):
         yield "strategy.shared_weights changes nothing: no two layers of the model share weights"
     if point.optimizer.issue is not None and point.num_gpus == 1:

@@ -128,7 +128,7 @@ class Setup:
         """
         point, size = self.point, batch or self.point.per_gpu_batch
         passes = num_passes or point.parallelism.num_passes
-        casts = casts_of(point.compute.casts, passes)
+        casts = casts_of(point.compute.casts, passes, point.precision, point.compute.wide_share)
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
         key = (

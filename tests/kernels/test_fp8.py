@@ -7,10 +7,9 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
-from clustersim.kernels.fp8 import FP8_PEAK_RATIO, fp8_gemm
 from clustersim.kernels.kernel_constants import constants_of
-from clustersim.kernels.kernel_model import linear_gemms
 from clustersim.kernels.memory import activation_bytes, weight_copy_bytes
+from clustersim.kernels.narrow_gemms import PEAK_RATIO, narrow_share
 from clustersim.model import load_model
 from clustersim.model.builder import Builder, Tensor
 from clustersim.model.casts import Casts, CastsKind
@@ -48,10 +47,7 @@ def test_a_large_product_goes_by_its_peak_with_five_bytes_for_each_element_that_
 
 
 def test_a_chip_without_a_table_has_the_assumed_ratio() -> None:
-    constants = constants_of(load_gpu("v100"), "tensor")
-    [layer, *_] = one_layer().layers
-    gemm = linear_gemms(layer.shape, BATCH, "forward", constants, 2.0)[0]
-    assert fp8_gemm(gemm, layer, "forward", BATCH, 2.0).efficiency == gemm.efficiency * 2.0 * FP8_PEAK_RATIO
+    assert narrow_share(constants_of(load_gpu("v100"), "tensor"), "amp-fp8") == PEAK_RATIO
 
 
 def test_attention_the_last_layer_and_what_is_no_product_stay_in_16_bits() -> None:

@@ -37,12 +37,12 @@ _PRODUCT_OPS = ("fully-connected", "embedding", "router")
 
 
 class Product(NamedTuple):
-    """A kernel of one phase of a layer, as the law has it."""
+    """A kernel of one phase of a layer, as the law has it; `narrow` is the precision of one in 8 or 4 bits."""
 
     gemm: Gemm
     layer: Layer
     phase: Phase
-    in_fp8: bool = False
+    narrow: str = ""
 
 
 class LayerKernels(NamedTuple):
@@ -108,9 +108,9 @@ def kernel_seconds(
     tables = tables_in_use()
     seconds, is_measured, is_scaled = law_s.copy(), nothing.copy(), nothing.copy()
     named: list[str] = []
-    for in_fp8 in (False, True):
-        dtype = format_of(number, in_fp8)
-        at = [index for index, each in enumerate(products) if _is_product(each) and each.in_fp8 == in_fp8]
+    for narrow in ("", "amp-fp8"):
+        dtype = format_of(number, in_fp8=bool(narrow))
+        at = [index for index, each in enumerate(products) if _is_product(each) and each.narrow == narrow]
         table = None if dtype is None else product_table(tables.folder, system, dtype)
         if not at or table is None:
             continue
@@ -226,7 +226,7 @@ def _expert_pairs(
     forward = [
         index
         for index, each in enumerate(products)
-        if each.layer.op == "experts" and each.phase == "forward" and not each.in_fp8
+        if each.layer.op == "experts" and each.phase == "forward" and not each.narrow
     ]
     for into, out in pairwise(forward):
         first, second = products[into].layer.shape, products[out].layer.shape
