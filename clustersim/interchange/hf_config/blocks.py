@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from clustersim.model.builder import Builder, Tensor
+from clustersim.model.builder import Builder, Tensor, chunk_pairs, window_pairs
 
 _GELU = {"gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "quick_gelu", "gelu_accurate"}
 _OPS = {"swish": "silu"} | dict.fromkeys(_GELU, "gelu")
@@ -22,9 +23,29 @@ def op_of(function: str) -> str:
 class HfNet(Builder):
     """The catalogue's builder, with the layers of newer transformers."""
 
+    def __init__(self, name: str, title: str, sample: str = "image", source: str = ""):
+        super().__init__(name, title, sample, source)
+        self.keeps = {"drop1", "drop2", "drop_embedding"}
+
     def activation(self, name: str, function: str, x: Tensor) -> Tensor:
         """Apply a function to each element, by its name in the config."""
         return self._elementwise(name, op_of(function), x.elements, x)
+
+    def dropout(self, name: str, x: Tensor) -> Tensor:
+        """Drop elements at random, unless layers of this last name drop nothing (`keeps`), as the config says."""
+        return x if name.rpartition(".")[2] in self.keeps else super().dropout(name, x)
+
+    def plain_norm(self, name: str, x: Tensor) -> Tensor:
+        """Normalise each position over its features, without parameters."""
+        return self._elementwise(name, "layer-norm", x.elements, x)
+
+    def scaled(self, name: str, x: Tensor) -> Tensor:
+        """Multiply each token by a number."""
+        return self._elementwise(name, "multiply", x.elements, x)
+
+    def learned_scores(self, num: int) -> None:
+        """Add parameters to the scores of the fused attention that was added last."""
+        self.layers[-2] = replace(self.layers[-2], num_parameters=num)
 
     def tied_embedding(self, name: str, tokens: int, features: int) -> Tensor:
         """Look up tokens in a table that belongs to another layer."""
@@ -37,23 +58,69 @@ class HfNet(Builder):
 
 @dataclass(frozen=True)
 class Grouped:
-    """The sizes of an attention whose keys and values may be shared by several queries, and its biases."""
+    """The sizes of an attention whose keys and values may be shared by several queries.
+
+    `bias` and `output_bias` say which products have biases, and `joined` that query, key and value are one. `rotated`
+    is the share of each head's features that its position rotates. `norm` says what queries and keys are normalised
+    over: each head's features, those of all heads together, or nothing; `scaled` norms have parameters. `sinks` is a
+    learned score of each head beside those of the tokens (gpt-oss).
+    """
 
     heads: int
     kv_heads: int
     width: int
-    bias: bool
-    output_bias: bool
+    bias: bool = False
+    output_bias: bool = False
+    joined: bool = False
+    rotated: float = 1.0
+    norm: Literal["", "head", "all"] = ""
+    scaled: bool = True
+    sinks: bool = False
 
 
-def grouped_attention(net: HfNet, name: str, x: Tensor, sizes: Grouped) -> Tensor:
-    """Add fused causal attention with rotary positions and grouped queries (Ainslie et al., 2023)."""
-    query = net.linear(f"{name}.query", x, sizes.heads * sizes.width, bias=sizes.bias)
-    both = net.linear(f"{name}.key_value", x, sizes.kv_heads * sizes.width, bias=sizes.bias, count=2)
-    key = replace(both, channels=sizes.kv_heads * sizes.width)
-    net.rotary(f"{name}.rotary", replace(query, channels=query.channels + key.channels))
-    context = net.fused_attention(name, query, key, sizes.heads, causal=True)
+@dataclass(frozen=True)
+class Mask:
+    """Which tokens before it a token sees: all, those in a window, or those in its chunk of the sequence."""
+
+    window: int | None = None
+    chunk: int | None = None
+
+    def pairs(self, tokens: int) -> float | None:
+        """Return the pairs of tokens; None where neither window nor chunk is shorter than the sequence."""
+        if self.window is not None and self.window < tokens:
+            return window_pairs(tokens, self.window)
+        if self.chunk is not None and self.chunk < tokens:
+            return chunk_pairs(tokens, self.chunk)
+        return None
+
+
+WHOLE = Mask()
+
+
+def grouped_attention(net: HfNet, name: str, x: Tensor, sizes: Grouped, mask: Mask = WHOLE) -> Tensor:
+    """Add fused causal attention with grouped queries (Ainslie et al., 2023), with rotary positions if some are."""
+    queries, keys = sizes.heads * sizes.width, sizes.kv_heads * sizes.width
+    if sizes.joined:
+        net.linear(f"{name}.qkv", x, queries + 2 * keys, bias=sizes.bias)
+    else:
+        net.linear(f"{name}.query", x, queries, bias=sizes.bias)
+        net.linear(f"{name}.key_value", x, keys, bias=sizes.bias, count=2)
+    query, key = Tensor(queries, x.height), Tensor(keys, x.height)
+    if sizes.norm:
+        _norm(net, f"{name}.query_norm", query, sizes, sizes.heads)
+        _norm(net, f"{name}.key_norm", key, sizes, sizes.kv_heads)
+    if sizes.rotated:
+        net.rotary(f"{name}.rotary", replace(query, channels=round(sizes.rotated * (queries + keys))))
+    context = net.fused_attention(name, query, key, sizes.heads, causal=True, pairs=mask.pairs(x.height))
+    if sizes.sinks:
+        net.learned_scores(sizes.heads)
     return net.linear(f"{name}.output", context, x.channels, bias=sizes.output_bias)
+
+
+def _norm(net: HfNet, name: str, x: Tensor, sizes: Grouped, heads: int) -> Tensor:
+    if sizes.norm == "all":
+        return net.rms_norm(name, x)
+    return net.head_norm(name, x, heads, parameters=sizes.width if sizes.scaled else 0)
 
 
 def plain_attention(
@@ -87,9 +154,18 @@ def feed_forward(net: HfNet, name: str, x: Tensor, width: int, function: str, bi
     return net.linear(f"{name}.out", y, x.channels, bias=bias)
 
 
-def gated_feed_forward(net: HfNet, name: str, x: Tensor, width: int, function: str, bias: bool = False) -> Tensor:
-    """Add three linear layers: one gates another (Shazeer, 2020), the third projects back."""
-    y = net.gate(f"{name}.gate", net.linear(f"{name}.in", x, width, bias=bias, count=2), op_of(function))
+def gated_feed_forward(
+    net: HfNet, name: str, x: Tensor, width: int, function: str, bias: bool = False, joined: bool = False
+) -> Tensor:
+    """Add three linear layers: one gates another (Shazeer, 2020), the third projects back.
+
+    The first two may be `joined` in one product.
+    """
+    if joined:
+        y = net.linear(f"{name}.in", x, 2 * width, bias=bias)
+    else:
+        y = net.linear(f"{name}.in", x, width, bias=bias, count=2)
+    y = net.gate(f"{name}.gate", y, op_of(function))
     return net.linear(f"{name}.out", y, x.channels, bias=bias)
 
 

@@ -22,13 +22,15 @@ class _Sizes:
 def t5(net: HfNet, config: Config) -> None:
     """Build a T5; encoder and decoder have the same number of tokens, and one sample is both."""
     config.architecture(["T5ForConditionalGeneration"])
-    features, heads = config.size("d_model", 512), config.size("num_heads", 8)
-    layers = config.layers("num_layers", 6)
-    decoders, vocabulary = config.layers("num_decoder_layers", layers), config.size("vocab_size", 32_128)
+    features, heads = config.size("d_model"), config.size("num_heads")
+    layers = config.layers("num_layers")
+    decoders, vocabulary = config.layers("num_decoder_layers", layers), config.size("vocab_size")
     projection = config.text("feed_forward_proj", "relu")
-    buckets, tied = config.size("relative_attention_num_buckets", 32), config.flag("tie_word_embeddings", True)
-    inner, width = heads * config.size("d_kv", 64), config.size("d_ff", 2048)
+    buckets, tied = config.size("relative_attention_num_buckets"), _is_tied(config)
+    inner, width = heads * config.size("d_kv"), config.size("d_ff")
     tokens = config.tokens(config.size("n_positions", 512), learned=False)
+    net.keeps = set() if config.drops("dropout_rate") else {"drop", "drop_weights"}
+    config.without_effect("classifier_dropout", "relative_attention_max_distance")
     config.check()
     gated = projection.startswith("gated-")
     sizes = _Sizes(heads, inner, width, projection.removeprefix("gated-"), gated, buckets)
@@ -37,6 +39,11 @@ def t5(net: HfNet, config: Config) -> None:
     words = net.tied_embedding("decoder.embedding", tokens, features)
     x = _stack(net, "decoder", words, sizes, decoders, memory)
     net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
+
+
+def _is_tied(config: Config) -> bool:
+    """Return whether head and embedding share a matrix: unless the file says that they do not, as T5 1.1's does."""
+    return config.flag("tie_word_embeddings") or config.values.get("tie_word_embeddings") is None
 
 
 def _stack(net: HfNet, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:

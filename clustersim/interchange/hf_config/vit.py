@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.errors import InputError
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, plain_attention
+from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, op_of, plain_attention
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model.builder import Tensor
 
@@ -16,18 +16,22 @@ def vit(net: HfNet, config: Config) -> None:
         raise InputError("a sample of a ViT is an image; remove --tokens", got=str(config.requested_tokens))
     net.sample = "image"
     kind = config.architecture(["ViTForImageClassification", "ViTModel"])
-    features, heads = config.size("hidden_size", 768), config.size("num_attention_heads", 12)
-    layers, width = config.layers("num_hidden_layers", 12), config.size("intermediate_size", 3072)
-    function, labels = config.text("hidden_act", "gelu"), config.labels()
+    features, heads = config.size("hidden_size"), config.size("num_attention_heads")
+    layers, width = config.layers("num_hidden_layers"), config.size("intermediate_size")
+    function, labels = config.function("hidden_act"), config.labels()
     channels, size, patch = (
-        config.size("num_channels", 3),
-        config.size("image_size", 224),
-        config.size("patch_size", 16),
+        config.size("num_channels"),
+        config.size("image_size"),
+        config.size("patch_size"),
     )
     config.split("hidden_size", features, "num_attention_heads", heads)
     if size < patch:
         config.wrong("patch_size", f"expected at most image_size, {size} (got {patch})", patch, f"1 to {size}")
-    bias = config.flag("qkv_bias", True)
+    bias = config.flag("qkv_bias")
+    keys = {"hidden_dropout_prob": "drop", "attention_probs_dropout_prob": "drop_weights"}
+    net.keeps = {name for key, name in keys.items() if not config.drops(key)}
+    config.without_effect("encoder_stride", "tie_word_embeddings")
+    pooled_size, pooled_function = config.size("pooler_output_size", features), config.function("pooler_act")
     config.check()
     x = net.conv("patches", net.input(channels, size, size), features, kernel=patch, stride=patch)
     tokens = x.positions + 1
@@ -43,7 +47,7 @@ def vit(net: HfNet, config: Config) -> None:
         x = net.add(f"{name}.feed_forward.add", x, feed_forward(net, f"{name}.feed_forward", y, width, function))
     net.layer_norm("norm", x)
     if kind == "ViTModel":
-        pooled = net.fully_connected("pooler", Tensor(features), features)
-        net.loss("loss", net.activation("pooler.tanh", "tanh", pooled))
+        pooled = net.fully_connected("pooler", Tensor(features), pooled_size)
+        net.loss("loss", net.activation(f"pooler.{op_of(pooled_function)}", pooled_function, pooled))
     else:
         net.loss("loss", net.fully_connected("classifier", Tensor(features), labels))
