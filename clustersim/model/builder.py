@@ -222,9 +222,7 @@ class Builder:
             share = pairs / (query.height * tokens)
         self.attention_matmul(f"{name}.scores", query, key, heads, outputs=tokens)
         self.layers[-1] = _share(replace(self.layers[-1], output_elements=0.0), share)
-        y = self.attention_matmul(
-            f"{name}.context", Tensor(heads * tokens, query.height), values, heads, outputs=width
-        )
+        y = self.attention_matmul(f"{name}.context", Tensor(heads * tokens, query.height), values, heads, outputs=width)
         self.layers[-1] = _share(replace(self.layers[-1], input_elements=float(values.elements)), share)
         if flash != 2:
             self.layers[-2:] = [replace(each, shape={**each.shape, "flash": flash}) for each in self.layers[-2:]]
