@@ -1,0 +1,138 @@
+"""Blocks of transformers with layer norms: attention with its projections, feed-forward layers, residual sums.
+
+Attention is one fused kernel (`sdpa`) or one kernel after another (`eager`), as `HfNet.attention` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from clustersim.interchange.hf_config.blocks import HfNet, feed_forward
+from clustersim.model.builder import Tensor
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The sizes of an attention, which of its projections have biases, and whether weights are dropped."""
+
+    num: int
+    width: int  # features of a head
+    bias: bool = True  # of query and value
+    key_bias: bool = True
+    output_bias: bool = True
+    drops: bool = False
+
+    @property
+    def features(self) -> int:
+        return self.num * self.width
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Equal blocks: their number and sizes, whether norms are before or after, and where elements are dropped."""
+
+    layers: int
+    heads: Heads
+    width: int
+    function: str
+    norm_first: bool = True
+    drops: bool = False  # the output of the feed-forward layers
+    drops_attention: bool = False  # the output of the attention
+    drops_inside: bool = False  # between the feed-forward layers
+    scaled: bool = False  # a learned factor for each feature of a branch
+
+
+def attention_kernels(
+    net: HfNet, name: str, query: Tensor, key: Tensor, heads: int, causal: bool = False, drops: bool = False,
+    table: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Add attention of query, key and value, fused or kernel by kernel.
+
+    With a `table`, numbers of all pairs are added to the scores, such as relative positions; it is how many parameters
+    they have, 0 where another layer has them. A fused kernel reads the numbers; it drops weights on the chip. A causal
+    one skips masked pairs, unless it has a table: with a mask of numbers it computes all pairs.
+    """
+    if net.attention == "eager":
+        scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
+        if table is not None:
+            scores = net.parameters(f"{name}.shift", scores, table)
+        weights = net.softmax(f"{name}.softmax", scores)
+        if drops:
+            weights = net.dropout(f"{name}.drop_weights", weights)
+        return net.attention_matmul(f"{name}.context", weights, key, heads, outputs=query.channels // heads)
+    context = net.fused_attention(name, query, key, heads, causal=causal and table is None)
+    if table is not None:
+        scores = net.layers[-2]
+        read = scores.input_elements + heads * query.height * key.height
+        net.layers[-2] = replace(scores, num_parameters=table, input_elements=read)
+    return context
+
+
+def attend(
+    net: HfNet,
+    name: str,
+    x: Tensor,
+    heads: Heads,
+    causal: bool = False,
+    memory: Tensor | None = None,
+    table: int | None = None,
+) -> Tensor:
+    """Add attention with its projections, to the sequence itself or to `memory`; the result has the features of `x`."""
+    width, source = heads.features, x if memory is None else memory
+    if memory is None and heads.bias == heads.key_bias:
+        query = key = replace(net.linear(f"{name}.qkv", x, width, bias=heads.bias, count=3), channels=width)
+    else:
+        query = net.linear(f"{name}.query", x, width, bias=heads.bias)
+        if heads.bias == heads.key_bias:
+            key = replace(net.linear(f"{name}.key_value", source, width, bias=heads.bias, count=2), channels=width)
+        else:
+            key = net.linear(f"{name}.key", source, width, bias=heads.key_bias)
+            net.linear(f"{name}.value", source, width, bias=heads.bias)
+    context = attention_kernels(net, name, query, key, heads.num, causal, heads.drops, table)
+    return net.linear(f"{name}.output", context, x.channels, bias=heads.output_bias)
+
+
+def residual(net: HfNet, name: str, x: Tensor, stack: Stack, make: Callable[[Tensor], Tensor], drops: bool) -> Tensor:
+    """Add a branch to `x`, with a norm before it or after the sum."""
+    y = make(net.layer_norm(f"{name}.norm", x) if stack.norm_first else x)
+    if stack.scaled:
+        y = net.scaled(f"{name}.scale", y)
+    if drops:
+        y = net.dropout(f"{name}.drop", y)
+    x = net.add(f"{name}.add", x, y)
+    return x if stack.norm_first else net.layer_norm(f"{name}.norm", x)
+
+
+def transformer(
+    net: HfNet, name: str, x: Tensor, stack: Stack, causal: bool = False, memory: Tensor | None = None,
+    feed: Callable[[HfNet, str, Tensor], Tensor] | None = None,
+) -> Tensor:  # fmt: skip
+    """Add the blocks of a stack, which attend to `memory` too if there is one; `feed` is another kind of feed-forward
+    layers.
+    """
+    for number in range(stack.layers):
+        at = f"{name}.{number}"
+        own, other, between = f"{at}.attention", f"{at}.memory", f"{at}.feed_forward"
+        x = residual(
+            net, own, x, stack, lambda y, of=own: attend(net, of, y, stack.heads, causal), stack.drops_attention
+        )
+        if memory is not None:
+            heads = stack.heads
+            x = residual(
+                net, other, x, stack, lambda y, of=other: attend(net, of, y, heads, memory=memory),
+                stack.drops_attention,
+            )  # fmt: skip
+        x = residual(net, between, x, stack, lambda y, of=between: _feed(net, of, y, stack, feed), stack.drops)
+    return x
+
+
+def _feed(
+    net: HfNet, name: str, x: Tensor, stack: Stack, feed: Callable[[HfNet, str, Tensor], Tensor] | None
+) -> Tensor:
+    if feed is not None:
+        return feed(net, name, x)
+    if not stack.drops_inside:
+        return feed_forward(net, name, x, stack.width, stack.function)
+    y = net.activation(f"{name}.act", stack.function, net.linear(f"{name}.in", x, stack.width))
+    return net.linear(f"{name}.out", net.dropout(f"{name}.drop_inside", y), x.channels)
