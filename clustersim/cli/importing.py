@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,14 @@ import typer
 
 if TYPE_CHECKING:
     from clustersim.interchange.imported import Imported
+
+
+class AttentionName(StrEnum):
+    """How attention runs in a model of transformers."""
+
+    EAGER = "eager"
+    SDPA = "sdpa"
+
 
 importing = typer.Typer(
     name="import",
@@ -63,6 +72,14 @@ def hf_config(
         int | None,
         typer.Option(metavar="N", min=1, help="Tokens of one sample; default: as many as fit, up to 1024."),
     ] = None,
+    image_size: Annotated[
+        int | None,
+        typer.Option(metavar="PIXELS", min=1, help="Height and width of a sample's image; default: the config's."),
+    ] = None,
+    attention: Annotated[
+        AttentionName | None,
+        typer.Option(help="One fused kernel, or kernel by kernel; default: what transformers does."),
+    ] = None,
     output: _Output = None,
     name: _Name = None,
 ) -> None:
@@ -72,7 +89,8 @@ def hf_config(
     """
     from clustersim.interchange.hf_config import import_hf
 
-    _write(import_hf(config, tokens, name or _stem(output)), output)
+    kind = None if attention is None else attention.value
+    _write(import_hf(config, tokens, name or _stem(output), image_size, kind), output)
 
 
 @importing.command("onnx")

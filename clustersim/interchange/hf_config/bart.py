@@ -37,6 +37,9 @@ def side(config: Config, part: str, norm_first: bool, key_bias: bool = True) -> 
     """Return the stack of the keys of one side, `encoder` or `decoder`."""
     features, heads = config.size("d_model"), config.size(f"{part}_attention_heads")
     width = config.split("d_model", features, f"{part}_attention_heads", heads)
+    skipped = config.number(f"{part}_layerdrop")
+    if skipped:
+        config.notes.append(f"{part}_layerdrop: all layers are built, of which training skips {skipped:g} at random")
     return Stack(
         layers=config.layers(f"{part}_layers"),
         heads=Heads(heads, width, key_bias=key_bias, drops=config.drops("attention_dropout")),

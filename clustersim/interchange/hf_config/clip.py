@@ -32,6 +32,7 @@ class Vision:
     own: tuple[int, int]
     patch: tuple[int, int]
     stack: Stack
+    pools: bool = False
 
     @property
     def positions(self) -> int:
@@ -61,11 +62,13 @@ def siglip(net: HfNet, config: Config) -> None:
     part = config.part("text_config", "siglip_text_model")
     text, vision = text_of(part), vision_of(config, "siglip_vision_model")
     width = part.size("projection_size", text.features)
+    if not vision.pools:
+        config.wrong("vision_use_head", "images that are not pooled cannot be compared with texts", "false", "true")
     config.without_effect("initializer_factor")
     _note_products(config, width)
     config.check()
     net.sample = "image and text"
-    images = siglip_vision(net, vision, pools=True)
+    images = siglip_vision(net, vision)
     words = net.layer_norm("text.norm", text_tower(net, text, causal=False))
     texts = net.fully_connected("text.head", Tensor(words.channels), width)
     if images.channels == texts.channels:
@@ -99,8 +102,15 @@ def vision_of(config: Config, model_type: str) -> Vision:
     if min(image) < max(patch):
         part.wrong("patch_size", f"expected at most image_size, {min(image)} (got {max(patch)})", max(patch))
     part.without_effect("projection_dim")
-    return Vision(part.size("hidden_size"), part.size("num_channels"), image, sides(part, "image_size"), patch,
-                  _stack(part))  # fmt: skip
+    return Vision(
+        features=part.size("hidden_size"),
+        channels=part.size("num_channels"),
+        image=image,
+        own=sides(part, "image_size"),
+        patch=patch,
+        stack=_stack(part),
+        pools=part.flag("vision_use_head", False),
+    )
 
 
 def _stack(config: Config) -> Stack:
@@ -136,13 +146,13 @@ def clip_vision(net: HfNet, vision: Vision, layers: int | None = None) -> Tensor
     return transformer(net, "vision.layers", x, vision.stack)
 
 
-def siglip_vision(net: HfNet, vision: Vision, pools: bool) -> Tensor:
-    """Add SigLIP's layers of an image, pooled by one learned query if `pools`."""
+def siglip_vision(net: HfNet, vision: Vision) -> Tensor:
+    """Add SigLIP's layers of an image, pooled by one learned query if it has that head."""
     features, stack = vision.features, vision.stack
     x = Tensor(features, patches(net, vision, bias=True).positions)
     x = net.parameters("vision.positions", x, vision.positions * features)
     x = net.layer_norm("vision.norm", transformer(net, "vision.layers", x, stack))
-    if not pools:
+    if not vision.pools:
         return x
     query = net.parameters("vision.probe", Tensor(features), features)
     query = net.linear("vision.head.query", query, features)

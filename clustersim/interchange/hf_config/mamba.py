@@ -31,8 +31,10 @@ def mamba(net: HfNet, config: Config) -> None:
     """Build a Mamba with its head, or the body of MambaModel."""
     kind = config.architecture(["MambaForCausalLM", "MambaModel"])
     sizes, layers, vocabulary = _sizes(config), config.layers("num_hidden_layers"), config.size("vocab_size")
-    automatic = config.values.get("time_step_rank") in (None, "auto")
+    config.without_effect("time_step_rank")
+    automatic = config.values.get("time_step_rank", "auto") in (None, "auto")
     rank = math.ceil(sizes.features / 16) if automatic else config.size("time_step_rank")
+    tied = config.flag("tie_word_embeddings")
     _ignored(config)
     config.without_effect("use_mambapy", "use_associative_scan", "intermediate_size")
     config.check()
@@ -41,7 +43,7 @@ def mamba(net: HfNet, config: Config) -> None:
         name = f"layers.{number}"
         y = _mixer(net, name, net.rms_norm(f"{name}.norm", x), sizes, rank)
         x = net.add(f"{name}.add", x, y)
-    _head(net, config, x, vocabulary, has_head=kind == "MambaForCausalLM")
+    _head(net, x, vocabulary, kind == "MambaForCausalLM", tied)
 
 
 def mamba2(net: HfNet, config: Config) -> None:
@@ -57,6 +59,7 @@ def mamba2(net: HfNet, config: Config) -> None:
             f"(got {heads.num * heads.width})", heads.num,
         )  # fmt: skip
     config.split("num_heads", heads.num, "n_groups", heads.groups)
+    tied = config.flag("tie_word_embeddings")
     _ignored(config)
     config.without_effect("time_step_rank", "time_step_limit")
     config.check()
@@ -65,7 +68,7 @@ def mamba2(net: HfNet, config: Config) -> None:
         name = f"layers.{number}"
         y = _chunked_mixer(net, name, net.rms_norm(f"{name}.norm", x), sizes, heads)
         x = net.add(f"{name}.add", x, y)
-    _head(net, config, x, vocabulary, has_head=kind == "Mamba2ForCausalLM")
+    _head(net, x, vocabulary, kind == "Mamba2ForCausalLM", tied)
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,10 @@ def _ignored(config: Config) -> None:
     )
 
 
-def _head(net: HfNet, config: Config, x: Tensor, vocabulary: int, has_head: bool) -> None:
+def _head(net: HfNet, x: Tensor, vocabulary: int, has_head: bool, tied: bool) -> None:
     x = net.rms_norm("norm", x)
     if has_head:
-        x = net.linear("head", x, vocabulary, bias=False, tied=config.flag("tie_word_embeddings"))
+        x = net.linear("head", x, vocabulary, bias=False, tied=tied)
     net.loss("loss", x)
 
 
@@ -121,7 +124,7 @@ def _mixer(net: HfNet, name: str, x: Tensor, sizes: _Sizes, rank: int) -> Tensor
     # step sizes, convolved input, gate, both matrices; the result before the gate is written too
     read = (4 * inner + 2 * sizes.states) * tokens
     flop = 2.0 * inner * sizes.states * tokens
-    y = net.scan(f"{name}.scan", read, Tensor(inner, tokens), flop, inner * (sizes.states + 1))
+    y = net.scan(f"{name}.scan", "selective-scan", read, Tensor(inner, tokens), flop, inner * (sizes.states + 1))
     return net.linear(f"{name}.out", y, sizes.features, bias=sizes.bias)
 
 
@@ -135,7 +138,9 @@ def _chunked_mixer(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: _Head
     states = chunks * heads.num * heads.width * sizes.states
     # the input twice, for the states of chunks and for the result; states written, passed on and read, in 32 bits
     read = (2 * (inner + shared) + heads.num) * tokens + 2 * 3 * states
-    y = net.scan(f"{name}.scan", read, Tensor(inner, tokens), _chunk_flop(sizes, heads, chunks), 3 * heads.num)
+    y = net.scan(
+        f"{name}.scan", "chunked-scan", read, Tensor(inner, tokens), _chunk_flop(sizes, heads, chunks), 3 * heads.num
+    )
     y = net.rms_norm(f"{name}.gated_norm", y)
     return net.linear(f"{name}.out", y, sizes.features, bias=sizes.bias)
 

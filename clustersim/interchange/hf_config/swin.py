@@ -10,6 +10,9 @@ from clustersim.interchange.hf_config.sample import image_only, image_sides, sid
 from clustersim.interchange.hf_config.transformer import attention_kernels
 from clustersim.model.builder import Tensor
 
+_MOST_STAGES = 8
+_MOST_BLOCKS = 1000
+
 
 @dataclass(frozen=True)
 class _Sizes:
@@ -37,7 +40,16 @@ def swin(net: HfNet, config: Config) -> None:
         config.size("num_channels"),
     )
     own, absolute = sides(config, "image_size"), config.flag("use_absolute_embeddings")
-    config.without_effect("encoder_stride", "hidden_size", "num_layers", "out_features", "out_indices", "path_norm")
+    config.without_effect(
+        "_out_features",
+        "_out_indices",
+        "encoder_stride",
+        "hidden_size",
+        "num_layers",
+        "out_features",
+        "out_indices",
+        "path_norm",
+    )
     grid = tuple(-(-side // step) for side, step in zip(image, patch, strict=True))
     _check_windows(config, (grid[0], grid[1]), sizes)
     config.check()
@@ -63,8 +75,9 @@ def swin(net: HfNet, config: Config) -> None:
 
 def _sizes(config: Config) -> _Sizes:
     depths, heads = (config.numbers(key) or [1] for key in ("depths", "num_heads"))
-    if len(depths) != len(heads) or min(depths) < 1 or min(heads) < 1 or sum(depths) > 10_000:
-        config.wrong("num_heads", f"expected a number for each of the {len(depths)} stages (got {len(heads)})", heads)
+    if not len(heads) == len(depths) <= _MOST_STAGES or min(depths) < 1 or min(heads) < 1 or max(depths) > _MOST_BLOCKS:
+        allowed = f"as many as num_heads, at most {_MOST_STAGES}, each from 1 to {_MOST_BLOCKS}"
+        config.wrong("depths", f"expected {allowed} (got {depths} and {heads})", depths, allowed)
         depths = heads = [1]
     features = config.size("embed_dim")
     for stage, each in enumerate(heads):
@@ -110,7 +123,7 @@ def _dropped(net: HfNet, name: str, x: Tensor, drops: bool, drops_path: bool) ->
     """Drop elements, or whole branches of samples, which scales them."""
     if drops:
         x = net.dropout(f"{name}.drop", x)
-    return net.copied(f"{name}.drop_path", x, x, times=2) if drops_path else x
+    return net.drop_path(f"{name}.drop_path", x) if drops_path else x
 
 
 def _windows(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: int, shifted: bool) -> Tensor:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from clustersim.interchange.hf_config.blocks import HfNet, feed_forward
 from clustersim.model.builder import Tensor
 
+Feed = Callable[[HfNet, str, Tensor], Tensor]
+"""Adds feed-forward layers, given their name and their input."""
+
 
 @dataclass(frozen=True)
 class Heads:
@@ -41,6 +44,7 @@ class Stack:
     drops_attention: bool = False  # the output of the attention
     drops_inside: bool = False  # between the feed-forward layers
     scaled: bool = False  # a learned factor for each feature of a branch
+    drops_paths: bool = False  # whole branches of a sample
 
 
 def attention_kernels(
@@ -97,39 +101,44 @@ def residual(net: HfNet, name: str, x: Tensor, stack: Stack, make: Callable[[Ten
     """Add a branch to `x`, with a norm before it or after the sum."""
     y = make(net.layer_norm(f"{name}.norm", x) if stack.norm_first else x)
     if stack.scaled:
-        y = net.scaled(f"{name}.scale", y)
+        y = net.learned_scale(f"{name}.scale", y)
     if drops:
         y = net.dropout(f"{name}.drop", y)
+    if stack.drops_paths:
+        y = net.drop_path(f"{name}.drop_path", y)
     x = net.add(f"{name}.add", x, y)
     return x if stack.norm_first else net.layer_norm(f"{name}.norm", x)
 
 
 def transformer(
-    net: HfNet, name: str, x: Tensor, stack: Stack, causal: bool = False, memory: Tensor | None = None,
-    feed: Callable[[HfNet, str, Tensor], Tensor] | None = None,
-) -> Tensor:  # fmt: skip
+    net: HfNet,
+    name: str,
+    x: Tensor,
+    stack: Stack,
+    causal: bool = False,
+    memory: Tensor | None = None,
+    feed: Feed | None = None,
+) -> Tensor:
     """Add the blocks of a stack, which attend to `memory` too if there is one; `feed` is another kind of feed-forward
     layers.
     """
     for number in range(stack.layers):
-        at = f"{name}.{number}"
-        own, other, between = f"{at}.attention", f"{at}.memory", f"{at}.feed_forward"
-        x = residual(
-            net, own, x, stack, lambda y, of=own: attend(net, of, y, stack.heads, causal), stack.drops_attention
-        )
-        if memory is not None:
-            heads = stack.heads
-            x = residual(
-                net, other, x, stack, lambda y, of=other: attend(net, of, y, heads, memory=memory),
-                stack.drops_attention,
-            )  # fmt: skip
-        x = residual(net, between, x, stack, lambda y, of=between: _feed(net, of, y, stack, feed), stack.drops)
+        x = _block(net, f"{name}.{number}", x, stack, causal, memory, feed)
     return x
 
 
-def _feed(
-    net: HfNet, name: str, x: Tensor, stack: Stack, feed: Callable[[HfNet, str, Tensor], Tensor] | None
+def _block(
+    net: HfNet, name: str, x: Tensor, stack: Stack, causal: bool, memory: Tensor | None, feed: Feed | None
 ) -> Tensor:
+    own, other, between = f"{name}.attention", f"{name}.memory", f"{name}.feed_forward"
+    heads, drops = stack.heads, stack.drops_attention
+    x = residual(net, own, x, stack, lambda y: attend(net, own, y, heads, causal), drops)
+    if memory is not None:
+        x = residual(net, other, x, stack, lambda y: attend(net, other, y, heads, memory=memory), drops)
+    return residual(net, between, x, stack, lambda y: _feed(net, between, y, stack, feed), stack.drops)
+
+
+def _feed(net: HfNet, name: str, x: Tensor, stack: Stack, feed: Feed | None) -> Tensor:
     if feed is not None:
         return feed(net, name, x)
     if not stack.drops_inside:

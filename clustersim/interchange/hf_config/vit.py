@@ -37,7 +37,7 @@ def dinov2(net: HfNet, config: Config) -> None:
     stack, labels = _stack(config, width, scaled=True), config.labels()
     masked = config.flag("use_mask_token")
     config.without_effect("layerscale_value", "apply_layernorm", "reshape_hidden_states", "out_features", "out_indices")
-    config.without_effect("stage_names")
+    config.without_effect("stage_names", "_out_features", "_out_indices")
     x = _patches(net, config, features, extra=int(masked))
     narrow = (width * 2 // 3 + 7) // 8 * 8
 
@@ -64,6 +64,7 @@ def _stack(config: Config, width: int, scaled: bool = False) -> Stack:
         drops=drops,
         drops_attention=drops,
         scaled=scaled,
+        drops_paths=config.drops("drop_path_rate") if "drop_path_rate" in config.kind.defaults else False,
     )
 
 
