@@ -44,7 +44,7 @@ def side(config: Config, part: str, norm_first: bool, key_bias: bool = True) -> 
         layers=config.layers(f"{part}_layers"),
         heads=Heads(heads, width, key_bias=key_bias, drops=config.drops("attention_dropout")),
         width=config.size(f"{part}_ffn_dim"),
-        function=config.text("activation_function"),
+        function=config.function("activation_function"),
         norm_first=norm_first,
         drops=config.drops("dropout"),
         drops_attention=config.drops("dropout"),

@@ -39,6 +39,11 @@ class Vision:
         """Return the number of patches that have positions."""
         return (self.own[0] // self.patch[0]) * (self.own[1] // self.patch[1])
 
+    @property
+    def patches(self) -> int:
+        """Return the number of patches of an image."""
+        return (self.image[0] // self.patch[0]) * (self.image[1] // self.patch[1])
+
 
 def clip(net: HfNet, config: Config) -> None:
     """Build CLIP. The products of all images with all texts of a batch are left out."""
@@ -49,7 +54,7 @@ def clip(net: HfNet, config: Config) -> None:
     _note_products(config, width)
     config.check()
     net.sample = "image and text"
-    images = net.layer_norm("vision.post_norm", Tensor(clip_vision(net, vision).channels))
+    images = net.layer_norm("vision.post_norm", first_token(clip_vision(net, vision)))
     images = net.linear("vision.projection", images, width, bias=False)
     words = net.layer_norm("text.norm", text_tower(net, text, causal=True))
     texts = net.fully_connected("text.projection", Tensor(words.channels), width, bias=False)
@@ -113,6 +118,11 @@ def vision_of(config: Config, model_type: str) -> Vision:
     )
 
 
+def first_token(x: Tensor) -> Tensor:
+    """Return one token of a sequence."""
+    return Tensor(x.channels)
+
+
 def _stack(config: Config) -> Stack:
     features, heads = config.size("hidden_size"), config.size("num_attention_heads")
     width = config.split("hidden_size", features, "num_attention_heads", heads)
@@ -121,7 +131,7 @@ def _stack(config: Config) -> Stack:
         layers=config.layers("num_hidden_layers"),
         heads=Heads(heads, width, drops=config.drops("attention_dropout")),
         width=config.size("intermediate_size"),
-        function=config.text("hidden_act"),
+        function=config.function("hidden_act"),
     )
 
 
@@ -131,16 +141,16 @@ def text_tower(net: HfNet, text: Text, causal: bool) -> Tensor:
     return transformer(net, "text.layers", x, text.stack, causal=causal)
 
 
-def patches(net: HfNet, vision: Vision, bias: bool) -> Tensor:
+def patch_tokens(net: HfNet, vision: Vision, bias: bool) -> Tensor:
     """Add the convolution that makes a token of each patch."""
     image = net.input(vision.channels, *vision.image)
     return net.conv("vision.patches", image, vision.features, vision.patch, vision.patch, bias=bias)
 
 
-def clip_vision(net: HfNet, vision: Vision, layers: int | None = None) -> Tensor:
-    """Add CLIP's layers of an image: a class token, positions, a norm, and the blocks (`layers` of them)."""
+def clip_vision(net: HfNet, vision: Vision) -> Tensor:
+    """Add CLIP's layers of an image: a class token, positions, a norm, and the blocks."""
     features = vision.features
-    x = Tensor(features, patches(net, vision, bias=False).positions + 1)
+    x = Tensor(features, patch_tokens(net, vision, bias=False).positions + 1)
     x = net.parameters("vision.positions", x, (vision.positions + 2) * features)
     x = net.layer_norm("vision.pre_norm", x)
     return transformer(net, "vision.layers", x, vision.stack)
@@ -149,7 +159,7 @@ def clip_vision(net: HfNet, vision: Vision, layers: int | None = None) -> Tensor
 def siglip_vision(net: HfNet, vision: Vision) -> Tensor:
     """Add SigLIP's layers of an image, pooled by one learned query if it has that head."""
     features, stack = vision.features, vision.stack
-    x = Tensor(features, patches(net, vision, bias=True).positions)
+    x = Tensor(features, patch_tokens(net, vision, bias=True).positions)
     x = net.parameters("vision.positions", x, vision.positions * features)
     x = net.layer_norm("vision.norm", transformer(net, "vision.layers", x, stack))
     if not vision.pools:

@@ -42,7 +42,7 @@ def deberta_v2(net: HfNet, config: Config) -> None:
     """
     kind = config.architecture([f"DebertaV2{kind}" for kind in _KINDS]).removeprefix("DebertaV2")
     sizes, legacy, labels = _sizes(config), config.flag("legacy"), config.labels()
-    pooled, pooler = config.size("pooler_hidden_size", sizes.features), config.text("pooler_hidden_act")
+    pooled, pooler = config.size("pooler_hidden_size", sizes.features), config.function("pooler_hidden_act")
     config.without_effect("pooler_dropout", "cls_dropout")
     if pooled != sizes.features:
         config.wrong("pooler_hidden_size", f"expected hidden_size, {sizes.features} (got {pooled})", pooled)
@@ -76,7 +76,7 @@ def _sizes(config: Config) -> _Sizes:
         features=features,
         heads=heads,
         width=config.size("intermediate_size"),
-        function=config.text("hidden_act"),
+        function=config.function("hidden_act"),
         vocabulary=config.size("vocab_size"),
         words=config.size("embedding_size", features),
         positions=positions if biased else 0,
@@ -87,7 +87,7 @@ def _sizes(config: Config) -> _Sizes:
         normed="layer_norm" in config.text("norm_rel_ebd", "none").lower(),
         kernel=config.size("conv_kernel_size", 0, least=0),
         groups=config.size("conv_groups", 1),
-        convolution_function=config.text("conv_act", "tanh"),
+        convolution_function=config.function("conv_act", "tanh"),
         drops=config.drops("hidden_dropout_prob"),
         drops_weights=config.drops("attention_probs_dropout_prob"),
         tokens=config.tokens(positions, learned=biased),

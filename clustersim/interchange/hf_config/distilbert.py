@@ -15,7 +15,7 @@ def distilbert(net: HfNet, config: Config) -> None:
     features, heads = config.size("dim"), config.size("n_heads")
     width = config.split("dim", features, "n_heads", heads)
     vocabulary, positions = config.size("vocab_size"), config.size("max_position_embeddings")
-    drops, function = config.drops("dropout"), config.text("activation")
+    drops, function = config.drops("dropout"), config.function("activation")
     weights_drop = config.drops("attention_dropout")
     stack = Stack(
         layers=config.layers("n_layers"),
@@ -58,7 +58,7 @@ def electra(net: HfNet, config: Config) -> None:
     )
     width = config.split("hidden_size", features, "num_attention_heads", heads)
     vocabulary, positions = config.size("vocab_size"), config.size("max_position_embeddings")
-    drops, function = config.drops("hidden_dropout_prob"), config.text("hidden_act")
+    drops, function = config.drops("hidden_dropout_prob"), config.function("hidden_act")
     stack = Stack(
         layers=config.layers("num_hidden_layers"),
         heads=Heads(heads, width, drops=config.drops("attention_probs_dropout_prob")),

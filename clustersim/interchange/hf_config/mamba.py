@@ -93,7 +93,7 @@ def _sizes(config: Config) -> _Sizes:
         kernel=config.size("conv_kernel"),
         convolution_bias=config.flag("use_conv_bias"),
         bias=config.flag("use_bias"),
-        function=config.text("hidden_act"),
+        function=config.function("hidden_act"),
         tokens=config.tokens(2**31 - 1, learned=False),
     )
 

@@ -89,7 +89,7 @@ def _sizes(config: Config) -> _Sizes:
         heads=tuple(heads),
         window=config.size("window_size"),
         widening=config.number("mlp_ratio"),
-        function=config.text("hidden_act"),
+        function=config.function("hidden_act"),
         bias=config.flag("qkv_bias"),
         drops=config.drops("hidden_dropout_prob"),
         drops_weights=config.drops("attention_probs_dropout_prob"),

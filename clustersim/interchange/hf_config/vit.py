@@ -16,7 +16,7 @@ def vit(net: HfNet, config: Config) -> None:
     kind = config.architecture(["ViTForImageClassification", "ViTModel"])
     stack, labels = _stack(config, config.size("intermediate_size")), config.labels()
     features = config.size("hidden_size")
-    pooled, pooler = config.size("pooler_output_size", features), config.text("pooler_act")
+    pooled, pooler = config.size("pooler_output_size", features), config.function("pooler_act")
     config.without_effect("encoder_stride")
     x = _patches(net, config, features, extra=0)
     x = net.layer_norm("norm", transformer(net, "layer", x, stack))
@@ -60,7 +60,7 @@ def _stack(config: Config, width: int, scaled: bool = False) -> Stack:
         layers=config.layers("num_hidden_layers"),
         heads=Heads(heads, each, bias=bias, key_bias=bias, drops=config.drops("attention_probs_dropout_prob")),
         width=width,
-        function=config.text("hidden_act"),
+        function=config.function("hidden_act"),
         drops=drops,
         drops_attention=drops,
         scaled=scaled,
