@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from clustersim.interchange.imported import Imported
-
-
-class AttentionName(StrEnum):
-    """How attention runs in a model of transformers."""
-
-    EAGER = "eager"
-    SDPA = "sdpa"
 
 
 importing = typer.Typer(
@@ -77,8 +69,8 @@ def hf_config(
         typer.Option(metavar="PIXELS", min=1, help="Height and width of a sample's image; default: the config's."),
     ] = None,
     attention: Annotated[
-        AttentionName | None,
-        typer.Option(help="One fused kernel, or kernel by kernel; default: what transformers does."),
+        Literal["eager", "sdpa"] | None,
+        typer.Option(help="One fused kernel (sdpa), the default, or kernel by kernel (eager)."),
     ] = None,
     output: _Output = None,
     name: _Name = None,
@@ -89,8 +81,7 @@ def hf_config(
     """
     from clustersim.interchange.hf_config import import_hf
 
-    kind = None if attention is None else attention.value
-    _write(import_hf(config, tokens, name or _stem(output), image_size, kind), output)
+    _write(import_hf(config, tokens, name or _stem(output), image_size, attention), output)
 
 
 @importing.command("onnx")

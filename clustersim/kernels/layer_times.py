@@ -295,8 +295,8 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
     scans = [layer.name for layer in model.layers if layer.op in SCANS]
     if scans:
         sentences.append(
-            f"{len(scans)} scans and convolutions along the tokens (such as '{scans[0]}') are fused kernels: they take the "
-            "time of their bytes, or of their FLOP at the rate of a large GEMM where that is more."
+            f"{len(scans)} scans and convolutions along the tokens (such as '{scans[0]}') are fused kernels: they take "
+            "the time of their bytes, or of their FLOP at the rate of a large GEMM where that is more."
         )
     unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape and layer.op not in SCANS]
     if unshaped:

@@ -10,8 +10,15 @@ POOLING = (
     "out_width",
 )  # fmt: skip
 CONVOLUTION = (*POOLING, "filters", "groups")
-OPTIONAL_SHAPE_KEYS = {"matmul": ("flash",), "softmax": ("unmasked",)}
-"""Optional keys in the shape of an operation: the kernel of the fused attention that a GEMM is half of, and no mask."""
+OPTIONAL_SHAPE_KEYS = {
+    "fully-connected": ("whole",),
+    "layer-norm": ("heads",),
+    "matmul": ("flash",),
+    "rms-norm": ("heads",),
+    "softmax": ("unmasked",),
+}
+"""Optional keys in the shape of an operation: the kernel of the fused attention that a GEMM is half of, no mask, a norm
+of each head's features, and a matrix that tensor parallelism does not split."""
 FLASH = {1: "FlashAttention", 2: "FlashAttention-2", 3: "FlashAttention-3", 9: "cuDNN 9"}
 """Kernels of fused attention by the value of `flash`; 2 if not given."""
 LOCALLY_CONNECTED = (*POOLING, "filters", "block")
@@ -46,7 +53,7 @@ def shape_keys(op: str) -> tuple[str, ...]:
         "transposed-locally-connected": LOCALLY_CONNECTED,
         "pooling": POOLING,
         "experts": (*GEMM_KEYS, "experts"),
-        **dict.fromkeys((*SCANS, "softmax"), ()),
+        **dict.fromkeys((*SCANS, "layer-norm", "rms-norm", "softmax"), ()),
     }
     return known.get(op, GEMM_KEYS)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward
+from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.sample import image_sides, sides
-from clustersim.interchange.hf_config.transformer import Heads, Stack, attention_kernels, transformer
+from clustersim.interchange.hf_config.transformer import Heads, Stack, transformer
 from clustersim.model.builder import Tensor
 
 

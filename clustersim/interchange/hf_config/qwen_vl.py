@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, gated_feed_forward
+from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, gated_feed_forward
 from clustersim.interchange.hf_config.classes import config_class
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.llama import qwen2
 from clustersim.interchange.hf_config.llava import joined_text
-from clustersim.interchange.hf_config.transformer import attention_kernels
 from clustersim.model.builder import Tensor
 
 _IMAGE_SIZE = 448

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward
+from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.sample import image_only, image_sides, sides
-from clustersim.interchange.hf_config.transformer import attention_kernels
 from clustersim.model.builder import Tensor
 
 _MOST_STAGES = 8

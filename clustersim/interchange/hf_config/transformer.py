@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward
+from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, feed_forward
 from clustersim.model.builder import Tensor
 
 Feed = Callable[[HfNet, str, Tensor], Tensor]
@@ -45,32 +45,6 @@ class Stack:
     drops_inside: bool = False  # between the feed-forward layers
     scaled: bool = False  # a learned factor for each feature of a branch
     drops_paths: bool = False  # whole branches of a sample
-
-
-def attention_kernels(
-    net: HfNet, name: str, query: Tensor, key: Tensor, heads: int, causal: bool = False, drops: bool = False,
-    table: int | None = None,
-) -> Tensor:  # fmt: skip
-    """Add attention of query, key and value, fused or kernel by kernel.
-
-    With a `table`, numbers of all pairs are added to the scores, such as relative positions; it is how many parameters
-    they have, 0 where another layer has them. A fused kernel reads the numbers; it drops weights on the chip. A causal
-    one skips masked pairs, unless it has a table: with a mask of numbers it computes all pairs.
-    """
-    if net.attention == "eager":
-        scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
-        if table is not None:
-            scores = net.parameters(f"{name}.shift", scores, table)
-        weights = net.softmax(f"{name}.softmax", scores)
-        if drops:
-            weights = net.dropout(f"{name}.drop_weights", weights)
-        return net.attention_matmul(f"{name}.context", weights, key, heads, outputs=query.channels // heads)
-    context = net.fused_attention(name, query, key, heads, causal=causal and table is None)
-    if table is not None:
-        scores = net.layers[-2]
-        read = scores.input_elements + heads * query.height * key.height
-        net.layers[-2] = replace(scores, num_parameters=table, input_elements=read)
-    return context
 
 
 def attend(
