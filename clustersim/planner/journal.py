@@ -91,11 +91,12 @@ def _read(line: str) -> dict[str, Any]:
 
 def _checked(answer: Mapping[str, Any], path: Path, line: int) -> Mapping[str, Any]:
     """Return the results of a choice; raise InputError if they cannot be those of a simulation."""
-    breakdown, figures = answer.get("breakdown_s"), (answer.get("iteration_s"), answer.get("samples_per_s"))
+    breakdown: Any = answer.get("breakdown_s")
+    figures: list[Any] = [answer.get("iteration_s"), answer.get("samples_per_s")]
     is_known = isinstance(answer.get("choice"), str)
-    is_result = all(_is_number(each) and each > 0 for each in figures) and isinstance(breakdown, dict)
-    if is_result and isinstance(breakdown, dict):
-        is_result = set(breakdown) == set(BREAKDOWN) and all(map(_is_number, breakdown.values()))
+    is_result = isinstance(breakdown, dict) and set(breakdown) == set(BREAKDOWN)
+    is_result = is_result and all(_is_number(each) for each in (*figures, *breakdown.values()))
+    is_result = is_result and min(figures) > 0
     if not is_known or not (isinstance(answer.get("failed"), str) or is_result):
         message = "this line is not the result of a layout; delete it, and the layout is simulated again"
         got = json.dumps(answer)[:60]
