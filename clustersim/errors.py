@@ -6,9 +6,11 @@ and `allowed` as separate fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+
+from clustersim.common_words import hint_for_name
 
 
 @dataclass(frozen=True)
@@ -89,18 +91,26 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     no all-reduce algorithm is called 'rng'; did you mean 'ring'? (known: doubling, ring)
     """
     names = sorted(known)
-    near = _nearest(str(name), names)
-    hint = f"; did you mean '{near}'?" if near else ""
+    hint = hint_after(hint_for_name(kind, str(name)), nearest(str(name), names))
     allowed = ", ".join(names)
     return InputError(f"no {kind} is called '{name}'{hint} (known: {allowed})", got=str(name), allowed=allowed)
 
 
-def _nearest(name: str, known: list[str]) -> str | None:
+def hint_after(meaning: str | None, near: str | None) -> str:
+    """Return the end of a message about an unknown word: what it is called here, else the nearest known word.
+
+    >>> hint_after(None, "ring"), hint_after("that is a100", "a100-40gb"), hint_after(None, None)
+    ("; did you mean 'ring'?", '; that is a100', '')
+    """
+    return f"; {meaning}" if meaning else f"; did you mean '{near}'?" if near else ""
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
     """Return the nearest known name: one with a typo, one with common parts, or a similar one.
 
-    >>> _nearest("bf16", ["amp-bf16", "fp16"]), _nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
+    >>> nearest("bf16", ["amp-bf16", "fp16"]), nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
     ('amp-bf16', 'v100')
-    >>> _nearest("googlenet-axu", ["googlenet", "googlenet-aux"]), _nearest("NCCL", ["gloo", "nccl"])
+    >>> nearest("googlenet-axu", ["googlenet", "googlenet-aux"]), nearest("NCCL", ["gloo", "nccl"])
     ('googlenet-aux', 'nccl')
     """
     name = name.lower()

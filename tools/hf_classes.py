@@ -3,8 +3,9 @@
     python tools/hf_classes.py            # needs transformers, in the version of constraints.txt
 
 For each `model_type` that `import hf` knows, and those of its parts: the fields that its class adds to or changes in
-`PreTrainedConfig`, the other names that it takes for them (`attribute_map`), and the class's name. A key set to its
-class's default changes nothing, whether it is understood or not.
+`PreTrainedConfig`, the other names that it takes for them (`attribute_map`), the class's name, and whether its model's
+attention may be torch's `scaled_dot_product_attention` (`sdpa`), which then is the default. A key set to its class's
+default changes nothing, whether it is understood or not.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def written() -> dict[str, Any]:
         for first, second in kind.attribute_map.items():
             if first in own or second in own:  # either may be the field
                 other |= {first: second} if second in own else {second: first}
-        classes[name] = {"class": kind.__name__, "defaults": own, "aliases": other}
+        model = transformers.AutoModel._model_mapping.get(kind, None)  # a part may have no model of its own
+        fused = bool(getattr(model, "_supports_sdpa", False))
+        classes[name] = {"class": kind.__name__, "defaults": own, "aliases": other, "sdpa": fused}
     source = f"fields of the config classes of transformers {transformers.__version__}, by tools/hf_classes.py"
     return {"source": source, "base": base, "classes": classes}
 

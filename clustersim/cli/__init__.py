@@ -7,7 +7,6 @@ interrupted.
 
 from __future__ import annotations
 
-import io
 import sys
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from clustersim import __version__
 from clustersim.cli.calibration import calibrate
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
-from clustersim.cli.failure import INTERRUPTED, report_failure, report_interrupt
+from clustersim.cli.failure import INTERRUPTED, report_failure, report_interrupt, report_unwritten
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
 from clustersim.cli.importing import importing
@@ -27,6 +26,8 @@ from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
 from clustersim.cli.registering import register
 from clustersim.cli.software import migrate, software
+from clustersim.cli.starting import explain, init
+from clustersim.cli.streams import flush_output, usable_streams
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -58,6 +59,8 @@ app.add_typer(software)
 app.command()(copy)
 app.command()(migrate)
 app.command()(schema)
+app.command()(explain)
+app.command()(init)
 
 
 def _print_version(wanted: bool) -> None:
@@ -81,15 +84,25 @@ def main(arguments: list[str] | None = None) -> int:
     Errors are printed on stderr, and with `--json` also as one `clustersim.error/1` document on stdout.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # unsupported characters become question marks
+    with usable_streams():
+        status = _status_of(arguments)
+        unwritten = flush_output()
+        return status if unwritten is None else report_unwritten(unwritten, status)
+
+
+def _status_of(arguments: list[str]) -> int:
+    """Run one command line on usable streams, and return its exit status."""
+    as_json = "--json" in arguments
     try:
         status = app(arguments, prog_name="clustersim", standalone_mode=False)
+    except typer.Abort:  # Ctrl-C or the end of the input at a question
+        return report_interrupt(as_json)
+    except OSError as error:
+        return report_unwritten(error, 1) if error.filename is None else report_failure(error, as_json)
     except Exception as error:
-        return report_failure(error, as_json="--json" in arguments)
+        return report_failure(error, as_json)
     except SystemExit as exit:  # from typer: closed pipe, or shell completion
         return exit.code if isinstance(exit.code, int) else 0
     if status == INTERRUPTED:
-        return report_interrupt(as_json="--json" in arguments)
+        return report_interrupt(as_json)
     return status if isinstance(status, int) else 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sys
 import traceback
+from errno import EPIPE
 from typing import Any
 
 import typer
@@ -35,6 +36,16 @@ def report_failure(error: Exception, as_json: bool) -> int:
     return status
 
 
+def report_unwritten(error: OSError, status: int) -> int:
+    """Print why the standard output cannot be written, and return the exit status: 1 unless it is worse already.
+
+    A reader that closed the pipe, such as `head`, is told nothing.
+    """
+    if error.errno != EPIPE:
+        typer.echo(f"cannot write to the standard output: {error.strerror}", err=True)
+    return status or 1
+
+
 def report_interrupt(as_json: bool) -> int:
     """Print that the command was interrupted, and return the exit status for it."""
     message = "interrupted: unfinished files were not written"
@@ -44,10 +55,9 @@ def report_interrupt(as_json: bool) -> int:
 
 
 def _print_error_document(mistakes: tuple[Mistake, ...], as_json: bool) -> None:
-    if sys.stdout is not None:  # None if the process was started with closed output
+    with contextlib.suppress(OSError):  # a standard output that cannot be written; stderr has the message
         if as_json:
             typer.echo(json.dumps(error_document(mistakes), ensure_ascii=False, indent=2))
-        sys.stdout.flush()
 
 
 def error_document(mistakes: tuple[Mistake, ...]) -> dict[str, Any]:

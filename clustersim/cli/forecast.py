@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,6 @@ import typer
 if TYPE_CHECKING:
     from clustersim.results import Sweep
 
-_MADE_BY, _HEAD_BYTES = b'<meta name="generator" content="clustersim', 4096  # in the head of a report
 _PIPED_WIDTH = 140  # columns of the table if there is no terminal
 
 
@@ -40,9 +40,7 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz).")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
-    no_report: Annotated[
-        bool, typer.Option("--no-report", help="Write no report, and remove that of an earlier run.")
-    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
     ] = 1,
@@ -51,7 +49,8 @@ def run(
     """Forecast a scenario: print a table, write a report.
 
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
-    report` makes it again. With --json: one document on stdout, and only the requested files.
+    report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With
+    --json: one document on stdout, and only the requested files.
     """
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
@@ -63,16 +62,19 @@ def run(
     loaded = load_scenario(scenario, overrides=overrides, measured=measured or [])
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
-    if not json:
-        _print_table(result)
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
-    if not json and report != folder / "report.html":
-        _remove_older(folder / "report.html")
-    _write_files(result, folder=None if json else folder, report=report, csv=csv, trace=trace, verbose=not json)
     if json:
+        _write_files(result, None, report, csv, trace)
         _print_json(result)
+        return
+    try:
+        written = _write_files(result, folder, report, csv, trace)
+    finally:
+        _print_table(result)
+    for kind, path in written.items():
+        typer.echo(f"{kind}: {path}")
 
 
 def report(
@@ -116,8 +118,11 @@ def _print_table(result: Sweep) -> None:
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if is_known else _PIPED_WIDTH)
-    for part in (*tables(result, console.width), job_table(result), failure_table(result)):
-        if part is not None:
+    others = [found.parts(console.width) for found in (job_table(result), failure_table(result)) if found is not None]
+    for part in chain(tables(result, console.width), *others):
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
             console.print(part)
     for line in lines_below(result):
         typer.echo(line)
@@ -126,18 +131,20 @@ def _print_table(result: Sweep) -> None:
 
 
 def _write_files(
-    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None, verbose: bool
-) -> None:
-    """Write the requested files; if `verbose`, print the path of each."""
+    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None
+) -> dict[str, Path]:
+    """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
+    if folder is not None:
+        from clustersim.results import keep_earlier, write_sweep
+
+        if kept := keep_earlier(result, folder / "result.json"):
+            written["kept the earlier run"] = kept
+        written["result"] = write_sweep(result, folder / "result.json")
     if report is not None:
         from clustersim.report import write_report
 
         written["report"] = write_report(result, report)
-    if folder is not None:
-        from clustersim.results import write_sweep
-
-        written["result"] = write_sweep(result, folder / "result.json")
     if csv is not None:
         from clustersim.interchange import write_csv
 
@@ -146,21 +153,7 @@ def _write_files(
         from clustersim.interchange import write_perfetto
 
         written["trace"] = write_perfetto(result, trace)
-    for kind, path in written.items() if verbose else ():
-        typer.echo(f"{kind}: {path}")
-
-
-def _remove_older(report: Path) -> None:
-    """Remove the report of an earlier run, which would not match the new result beside it; no other file."""
-    try:
-        with report.open("rb") as file:
-            is_ours = _MADE_BY in file.read(_HEAD_BYTES)
-        if is_ours:
-            report.unlink()
-    except OSError:
-        return
-    if is_ours:
-        typer.echo(f"removed: {report} of an earlier run; clustersim report {report.parent} makes a new one")
+    return written
 
 
 def folder_name(name: str) -> str:

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clustersim.errors import unknown_name
+from clustersim.common_words import hint_for_word
+from clustersim.errors import InputError
 
 
 def list_names(
     what: Annotated[
-        str | None, typer.Argument(metavar="WHAT", help="Only one section, such as models or scenarios.")
+        str | None,
+        typer.Argument(
+            metavar="WHAT", help="Only one section, such as models or scenarios, or all lines with a word in them."
+        ),
     ] = None,
 ) -> None:
     """List all kinds, models, devices, clusters and scenarios, with one line each."""
+    found = [section(name) for name in ([what] if what in SECTIONS else SECTIONS)]
     if what is not None and what not in SECTIONS:
-        raise unknown_name("section of the list", what, SECTIONS)
-    typer.echo("\n\n".join(section(name) for name in ([what] if what else SECTIONS)))
+        found = [lines for name in SECTIONS if (lines := section(name, what))]
+    if not found:
+        hint = f"; {meaning}" if (meaning := hint_for_word(str(what))) else ""
+        allowed = ", ".join(SECTIONS)
+        message = f"no line has a word that begins so, and no section is called '{what}'{hint} (sections: {allowed})"
+        raise InputError(message, got=what, allowed=allowed)
+    typer.echo("\n\n".join(found))
 
 
-def section(name: str) -> str:
-    """Return the heading of a section and its members, aligned."""
-    members = SECTIONS[name]()
+def section(name: str, word: str = "") -> str:
+    """Return the heading of a section and its members with a word in them, aligned; nothing if none has it."""
+    begins = re.compile(rf"(?<![a-z0-9]){re.escape(word.lower())}")
+    members = {member: line for member, line in SECTIONS[name]().items() if begins.search(f"{member} {line}".lower())}
+    if word and not members:
+        return ""
     width = max((len(member) for member in members), default=0)
     return "\n".join([f"{name}:", *(f"  {member:<{width}}  {line}".rstrip() for member, line in members.items())])
 

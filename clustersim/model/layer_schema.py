@@ -26,8 +26,12 @@ KERNEL_OPS = (
     "convolution", "transposed-convolution", "locally-connected", "transposed-locally-connected", "fully-connected",
     "matmul", "experts", "lstm", "gru", "rnn",
 )  # fmt: skip
+SCANS = ("causal-convolution", "chunked-scan", "selective-scan")
+"""Fused kernels along the tokens of a recurrence. They have FLOP and no shape, and take the time of their bytes, or of
+their FLOP at the rate of a large product where that is more.
+"""
 KNOWN_OPS = (
-    *KERNEL_OPS, "custom", "embedding", "router", "pooling", "relu", "gelu", "silu", "softmax", "batch-norm",
+    *KERNEL_OPS, *SCANS, "custom", "embedding", "router", "pooling", "relu", "gelu", "silu", "softmax", "batch-norm",
     "layer-norm", "rms-norm", "lrn", "dropout", "add", "multiply", "divide", "concat", "loss",
 )  # fmt: skip
 """Operations of layers with FLOP or a shape, unless they have their own times. A layer with neither takes the time of
@@ -49,9 +53,7 @@ def shape_keys(op: str) -> tuple[str, ...]:
         "transposed-locally-connected": LOCALLY_CONNECTED,
         "pooling": POOLING,
         "experts": (*GEMM_KEYS, "experts"),
-        "softmax": (),
-        "layer-norm": (),
-        "rms-norm": (),
+        **dict.fromkeys((*SCANS, "layer-norm", "rms-norm", "softmax"), ()),
     }
     return known.get(op, GEMM_KEYS)
 

@@ -22,6 +22,9 @@ from clustersim.units import Size
 Sharding = Literal["zero-1", "zero-2", "zero-3"]
 Scheme = Literal["gathered", "one-by-one", "in-shares"]
 
+MOST_MICRO_BATCHES = 16_384
+"""Micro-batches of one update that are planned one by one: far more than any published training has."""
+
 KEYS_OF_KIND = {"one-weird-trick": ("scheme", "update_every_pass"), "local-fields": ("tiles",)}
 """Keys that only one kind has."""
 
@@ -118,7 +121,9 @@ class Parallelism(Spec):
         allow_inf_nan=False,
         description="tokens of the GPU with the most tokens for its experts, over the mean",
     )
-    micro_batches: Count = Field(default=1, description="micro-batches per replica and update, one after the other")
+    micro_batches: Count = Field(
+        default=1, le=MOST_MICRO_BATCHES, description="micro-batches per replica and update, one after the other"
+    )
     time_chunks: Count = Field(
         default=1,
         description="for recurrent layers in stages: chunks of each sequence that pass through one after the other",

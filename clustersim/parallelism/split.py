@@ -30,6 +30,7 @@ from dataclasses import replace
 from clustersim.errors import InputError
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model import Layer, Model
+from clustersim.model.layer_schema import SCANS
 from clustersim.parallelism.pieces import (
     Calls,
     GroupCall,
@@ -54,8 +55,10 @@ CLASS_BYTES = 3 * 4.0
 """Bytes that a loss over split classes exchanges per token in fp32: the largest score, the sum of exponentials and the
 score of the right class (Megatron-LM, core/tensor_parallel/cross_entropy.py)."""
 
-PER_CHANNEL = frozenset({"batch-norm", "instance-norm", "group-norm", "prelu"})
-"""Layers whose parameters belong to channels and are split with them."""
+PER_CHANNEL = frozenset({"batch-norm", "instance-norm", "group-norm", "prelu", *SCANS})
+"""Layers whose parameters belong to channels and are split with them. Scans of heads are split by heads; matrices that
+several heads share are computed by each GPU, and counted as split.
+"""
 
 
 def split_model(
@@ -167,7 +170,7 @@ class _Splitter:
             return self._over_classes(layer)
         if layer.op in WHOLE_FEATURES and "heads" not in layer.shape:
             return self._whole(layer)
-        if layer.flop and layer.num_parameters:
+        if layer.flop and layer.num_parameters and layer.op not in PER_CHANNEL:
             return self._filters(layer)
         return self._local(layer)
 

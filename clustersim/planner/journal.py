@@ -11,15 +11,19 @@ import json
 import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.planner.layout_costs import LayoutCosts
 from clustersim.planner.space import Choice
+from clustersim.reading import read_text
+from clustersim.results import BREAKDOWN
 
 SCHEMA = "clustersim.plan-journal/1"
+_MOST_BYTES = 256 << 20
 _LAYOUT_KEYS = {"num_gpus", "batch", "parallelism", "memory_check"}
 """Keys of a point that differ between layouts."""
 
@@ -41,17 +45,15 @@ class Journal:
             except OSError as error:
                 raise InputError(f"{path} cannot be written: {error.strerror}", got=str(path)) from None
             return cls(path)
-        try:
-            lines = [_read(line) for line in path.read_text().splitlines()]
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}", got=str(path)) from None
+        lines = [_read(line) for line in read_text(path, _MOST_BYTES).splitlines()]
         if not lines or lines[0].get("schema") != SCHEMA or lines[0].get("question") != request:
             raise InputError(
                 f"{path} is of another scenario, other sheets or another version; name another file",
                 got=str(path),
                 allowed="a new file, or a file of the same request",
             )
-        return cls(path, {each["choice"]: each for each in lines[1:] if "choice" in each})
+        results = {number: _checked(each, path, number) for number, each in enumerate(lines[1:], 2) if each}
+        return cls(path, {each["choice"]: each for each in results.values()})
 
     def known(self, choice: Choice) -> Mapping[str, Any] | None:
         """Return the results of a choice; None if it was not simulated."""
@@ -82,9 +84,28 @@ def _read(line: str) -> dict[str, Any]:
     """Return the data of a line, empty if it is truncated."""
     try:
         found = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _checked(answer: Mapping[str, Any], path: Path, line: int) -> Mapping[str, Any]:
+    """Return the results of a choice; raise InputError if they cannot be those of a simulation."""
+    breakdown: Any = answer.get("breakdown_s")
+    figures: list[Any] = [answer.get("iteration_s"), answer.get("samples_per_s")]
+    is_known = isinstance(answer.get("choice"), str)
+    is_result = isinstance(breakdown, dict) and set(breakdown) == set(BREAKDOWN)
+    is_result = is_result and all(_is_number(each) for each in (*figures, *breakdown.values()))
+    is_result = is_result and min(figures) > 0
+    if not is_known or not (isinstance(answer.get("failed"), str) or is_result):
+        message = "this line is not the result of a layout; delete it, and the layout is simulated again"
+        got = json.dumps(answer)[:60]
+        raise InputError(Mistake(message, file=str(path), line=line, got=got, allowed="a line that `plan` wrote"))
+    return answer
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _digest(costs: LayoutCosts) -> str:

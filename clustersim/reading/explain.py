@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -9,7 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.common_words import hint_for_key, hint_for_name
+from clustersim.errors import InputError, Mistake, hint_after, nearest, unknown_name
 from clustersim.reading.shape import TAGS, field_of, known_keys, known_kinds, models_at
 from clustersim.reading.tree import Path, Place, TreeNode, dotted
 
@@ -34,14 +36,21 @@ _EXPECTED: dict[str, str] = {
     "none_required": "nothing",
 }
 
+_EXAMPLES = {
+    "batch": "{per_gpu: 32} or {global: 256}",
+    "strategy": "{kind: all-reduce}",
+    "parallelism": "{tensor: 8} or {sharding: zero-3}",
+}
+"""Maps that are often written as one value."""
+
 _SWITCHES = {"True": "true", "False": "false"}
 """The only value of a switch that a member fixes, as YAML writes it."""
 
 _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda ctx: f"a number above {ctx['gt']:g}",
-    "greater_than_equal": lambda ctx: f"a number of at least {ctx['ge']:g}",
+    "greater_than_equal": lambda ctx: f"a number of at least {_number(ctx['ge'])}",
     "less_than": lambda ctx: f"a number below {ctx['lt']:g}",
-    "less_than_equal": lambda ctx: f"a number of at most {ctx['le']:g}",
+    "less_than_equal": lambda ctx: f"a number of at most {_number(ctx['le'])}",
     "multiple_of": lambda ctx: f"a multiple of {ctx['multiple_of']:g}",
     "too_short": lambda ctx: f"a list of at least {ctx['min_length']}",
     "too_long": lambda ctx: f"a list of at most {ctx['max_length']}",
@@ -52,6 +61,11 @@ _BOUNDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "literal_error": lambda ctx: _SWITCHES.get(ctx["expected"], f"one of {ctx['expected']}"),
     "enum": lambda ctx: f"one of {ctx['expected']}",
 }
+
+
+def _number(bound: float) -> str:
+    """Return a bound as text, whole numbers with all their digits."""
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
 
 
 @dataclass(frozen=True)
@@ -227,10 +241,20 @@ def _got(path: Path, root: TreeNode) -> str | None:
 
 
 def _unexpected(path: Path, root: TreeNode, expected: str) -> Problem:
-    got = _got(path, root)
-    return Problem(
-        path, place_of(path, root).mistake(f"expected {expected} (got {got})", dotted(path) or None, got, expected)
-    )
+    got, node = _got(path, root), root.at(path)
+    hint = _hint(path, node.value, expected) if node is not None else ""
+    message = f"expected {expected} (got {got}){hint}"
+    return Problem(path, place_of(path, root).mistake(message, dotted(path) or None, got, expected))
+
+
+def _hint(path: Path, value: Any, expected: str) -> str:
+    """Return what a wrong value is called here, as the end of a message; empty if that is not known."""
+    key = str(path[-2] if path[-1] == "kind" and len(path) > 1 else path[-1]) if path else ""
+    if not isinstance(value, str):
+        example = _EXAMPLES.get(key)
+        return f"; write {example}" if example and expected == _EXPECTED["dict_type"] else ""
+    meaning = hint_for_name(key, value) or (f"write {_EXAMPLES[key]}" if key in _EXAMPLES else None)
+    return hint_after(meaning, nearest(value, re.findall("'([^']+)'", expected)))
 
 
 def _wrong_key(path: Path, root: TreeNode, expected: str) -> Problem:
@@ -252,11 +276,10 @@ def _unknown_key(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:
     place = node.key_place or node.place if node is not None else root.place
     key = str(path[-1])
     known = known_keys(models_at(wanted.model, root, path[:-1]))
-    near = get_close_matches(key.lower(), known, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    near = next(iter(get_close_matches(key.lower(), known, n=1)), None)
     allowed = ", ".join(known)
-    message = f"there is no such key here{hint} (known: {allowed})"
-    return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], near[0]) if near else None)
+    message = f"there is no such key here{hint_after(hint_for_key(key), near)} (known: {allowed})"
+    return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], near) if near else None)
 
 
 def _unknown_kind(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +13,7 @@ from clustersim.errors import InputError, Mistake
 from clustersim.reading.tree import LIMITS, Limits, Place, TreeNode
 from clustersim.reading.yaml_reader import read_yaml
 
+_MOST_NAMES = 5
 _SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -38,14 +39,20 @@ def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> 
         return path
     if name in shipped:
         return shipped[name]
-    near = get_close_matches(Path(name).stem.lower(), shipped, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
+    hint = _did_you_mean(Path(name).stem.lower(), shipped)
     known = ", ".join(shipped)
     raise InputError(
         f"there is no file '{name[:200]}' and no {what} of that name{hint} (known: {known})",
         got=name[:200],
         allowed=known,
     )
+
+
+def _did_you_mean(stem: str, shipped: Mapping[str, Path]) -> str:
+    """Return the shipped names that begin with what was asked for, else the nearest one, as the end of a message."""
+    begun = [name for name in shipped if name.startswith(f"{stem}-")][:_MOST_NAMES]
+    near = begun or get_close_matches(stem, shipped, n=1)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def _exists(path: Path) -> bool:

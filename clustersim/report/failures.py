@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from clustersim.report.series import axis_cell, axis_headings, series, varied
-from clustersim.report.words import THIN, count, duration, percent
+from clustersim.report.text_table import Row, TextTable
+from clustersim.report.words import count, duration, percent
 from clustersim.results import Run, Sweep
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _PARTS = {"useful": "useful_s", "saving": "checkpoint_s", "lost": "lost_s", "restart": "restart_s"}
 _INTERVALS = {"interval": "interval_s", "Young": "young_s", "Daly": "daly_s", "best": "best_s"}
@@ -42,19 +39,10 @@ def _row(run: Run, keys: Sequence[str]) -> list[str]:
     ]
 
 
-def failure_table(sweep: Sweep) -> Table | None:
-    """Return `failure_rows` as a rich table; None where no run has failures."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def failure_table(sweep: Sweep) -> TextTable | None:
+    """Return `failure_rows` as a table for the terminal; None where no run has failures."""
     headings, body = failure_rows(sweep)
     if not body:
         return None
-    title = Text("failures: shares of the training time, and checkpoint intervals (useful time)")
-    result = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for heading in headings:
-        result.add_column(heading, justify="right", no_wrap=True)
-    for cells in body:
-        result.add_row(*(Text(cell.replace(f"{THIN}%", "%").replace(THIN, " ")) for cell in cells))
-    return result
+    title = "failures: shares of the training time, and checkpoint intervals (useful time)"
+    return TextTable(title, tuple(headings), tuple(Row(tuple(cells)) for cells in body), headings.index("total"))

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import PARTS
 from clustersim.report.series import axis_cell, axis_headings, run_label, series, setting, varied
-from clustersim.report.words import THIN, count, duration, gpus, plot_text, shortened, time_unit, times
+from clustersim.report.text_table import Row, TextTable
+from clustersim.report.words import count, duration, gpus, plot_text, shortened, time_unit, times
 from clustersim.results import JobRun, Run, Sweep
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 MAX_ROWS = 32
 """Jobs that fit a screen; of more, those with the largest slowdown are shown."""
@@ -145,19 +141,11 @@ def job_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     return headings, body
 
 
-def job_table(sweep: Sweep) -> Table | None:
-    """Return `job_rows` as a rich table; None where no run has several jobs."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def job_table(sweep: Sweep) -> TextTable | None:
+    """Return `job_rows` as a table for the terminal; None where no run has several jobs."""
     headings, body = job_rows(sweep)
     if not body:
         return None
-    title = Text("jobs: iteration with the others, and alone")
-    result = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for heading in headings:
-        result.add_column(heading, justify="left" if heading == "job" else "right", no_wrap=True)
-    for cells in body:
-        result.add_row(*(Text(cell.replace(THIN, " ")) for cell in cells))
-    return result
+    rows = tuple(Row(tuple(cells)) for cells in body)
+    title = "jobs: iteration with the others, and alone"
+    return TextTable(title, tuple(headings), rows, headings.index("GPUs"), left=frozenset(["job"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clustersim.report.anchor import anchor_lines, without_anchor
@@ -12,83 +11,64 @@ from clustersim.report.band import band_lines
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.series import series, varied
-from clustersim.report.words import THIN, percent
+from clustersim.report.text_table import Row, TextTable, plain
+from clustersim.report.words import percent
 from clustersim.results import Sweep
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_UNLIMITED = 10_000
-"""More columns than any table has."""
+
+def tables(sweep: Sweep, columns: int) -> list[Table | str]:
+    """Return the runs as one table if it fits in `columns`, else as several; texts where no table is that narrow."""
+    whole = _runs(sweep, shares=True)
+    if whole.width() <= columns:
+        return whole.parts(columns)
+    return [*_runs(sweep, shares=False).parts(columns), *_shares(sweep).parts(columns)]
 
 
-def tables(sweep: Sweep, columns: int) -> list[Table]:
-    """Return the runs as one table if it fits in `columns`; otherwise the time shares are a second table."""
-    from rich.console import Console
-
-    whole = table(sweep)
-    if Console(width=_UNLIMITED).measure(whole).maximum <= columns:
-        return [whole]
-    return [table(sweep, shares=False), share_table(sweep)]
-
-
-def table(sweep: Sweep, shares: bool = True) -> Table:
+def table(sweep: Sweep) -> Table:
     """Return a rich table with one row per run, with the shares of its time: `rich.print(table(sweep))`.
 
     Below a run is what it would be without measured runs, and its published figures, each in the column of its metric,
     with the error of the forecast, forecast / published - 1. If only the number of GPUs varies it fits 80 columns.
     """
-    from rich.text import Text
+    return _runs(sweep, shares=True).rich()
 
+
+def _runs(sweep: Sweep, shares: bool) -> TextTable:
     headings, body = rows(sweep)
     parts, found = time_rows(sweep) if shares else ([], [[] for _ in body])
-    title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
-    result = _table(title, [*headings, *parts], varied(sweep))
-    result.caption, result.caption_justify = Text(plain("\n".join((machine(sweep), *limits(sweep))))), "left"
+    lines: list[Row] = []
+
+    def add(texts: dict[str, str], style: str, label: str) -> None:
+        cells = [label, *(texts.get(name, "") for name in headings[1:]), *("" for _ in parts)]
+        lines.append(Row(tuple(cells), style))
+
     runs = [run for one in series(sweep) for run in one.runs]
     for run, cells, share in zip(runs, body, found, strict=True):
-        result.add_row(*(Text(plain(text)) for text in [*cells, *share]))
+        lines.append(Row((*cells, *share)))
         if texts := without_anchor(run):
-            cells = ["no anchor", *(texts.get(name, "") for name in headings[1:])]
-            result.add_row(*(Text(plain(text), "dim") for text in cells))
+            add(texts, "dim", "no anchor")
         compared = [row for point in run.published if (row := compare(sweep, run, point))]
         for label, texts in _published_lines(compared):
-            style = "bold" if label == "error" else "dim"
-            result.add_row(
-                *(Text(plain(text), style) for text in [label, *(texts.get(name, "") for name in headings[1:])])
-            )
-    return result
+            add(texts, "bold" if label == "error" else "dim", label)
+    title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
+    caption = "\n".join((machine(sweep), *limits(sweep)))
+    return TextTable(title, (*headings, *parts), tuple(lines), 1 + len(varied(sweep)), caption)
 
 
-def share_table(sweep: Sweep) -> Table:
-    """Return a rich table of the time shares of each run."""
-    from rich.text import Text
-
-    keys = varied(sweep)
+def _shares(sweep: Sweep) -> TextTable:
+    """Return the time shares of each run."""
+    named = 1 + len(varied(sweep))
     (headings, body), (parts, shares) = rows(sweep), time_rows(sweep)
-    named = 1 + len(keys)
-    result = _table("time shares", [*headings[:named], *parts], keys)
-    for cells, share in zip(body, shares, strict=True):
-        result.add_row(*(Text(plain(text)) for text in [*cells[:named], *share]))
-    return result
+    lines = (Row((*cells[:named], *share)) for cells, share in zip(body, shares, strict=True))
+    return TextTable("time shares", (*headings[:named], *parts), tuple(lines), named)
 
 
 def lines_below(sweep: Sweep) -> list[str]:
     """Return the lines of text below the table: what bands rest on, and the measured runs that anchor the forecast."""
     return [plain(line) for line in (*band_lines(sweep), *anchor_lines(sweep))]
-
-
-def _table(title: str, headings: list[str], keys: Sequence[str]) -> Table:
-    """Return an empty table in which only the columns of axes wrap, and none is cut."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    result = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    for number, heading in enumerate(headings):
-        is_axis = 0 < number <= len(keys)
-        result.add_column(heading, justify="right", no_wrap=not is_axis, overflow="fold")
-    return result
 
 
 def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, str]]]:
@@ -102,8 +82,3 @@ def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, st
         lines.append(("published", {column: row.published_text() for column, row in these.items()}))
         lines.append(("error", {column: percent(row.error, signed=True) for column, row in these.items()}))
     return lines
-
-
-def plain(text: str) -> str:
-    """Return a text for the terminal, with ordinary spaces."""
-    return text.replace(f"{THIN}%", "%").replace(THIN, " ")

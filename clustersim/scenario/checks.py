@@ -236,7 +236,7 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
             for each in _mistakes_of("compute.kernels", partial(chosen_kernels, kernels, gpu, number))
         ]
     yield from wrong
-    if not wrong and not list(_unreadable(point)):
+    if not wrong and None not in names and not list(_unreadable(point)):
         yield from _fit_mistakes(point, known, topology.gpu_hosts[gpus])
 
 

@@ -61,6 +61,10 @@ def _in_a_list(value: Any) -> Any:
     return [value] if isinstance(value, dict) else value
 
 
+MOST_GPUS = 1_000_000
+"""GPUs of one job; their iterations are limited too (`Point`)."""
+
+
 class PointKeys(Spec):
     """The keys of a training on a cluster, each with one value, and what follows from them directly."""
 
@@ -74,7 +78,7 @@ class PointKeys(Spec):
         description="scenario files or shipped names to start from; this file wins, then the later of them",
     )
     model: str = Field(min_length=1, description="a model of the catalogue, or a workload file")
-    num_gpus: Count = Field(description="number of GPUs that train, all workers included")
+    num_gpus: Count = Field(le=MOST_GPUS, description="number of GPUs that train, all workers included")
     batch: Batch = Field(description="samples per iteration, {per_gpu: n} or {global: n}")
     topology: AnyTopology = Field(description="the cluster: a shipped name, a file, or a map with its kind")
     background_traffic: float = Field(

@@ -139,7 +139,10 @@ class Point(PointKeys):
         return [replace(mistake, key=f"strategy.{mistake.key}") for mistake in found]
 
     def _size_mistakes(self) -> list[Mistake]:
-        most = _MOST_TIMES // self.num_gpus
+        most, each = _MOST_TIMES // self.num_gpus, self.strategy.round_length
+        if each > most:
+            message = f"rounds of {each} iterations on {self.num_gpus} GPUs are too long to simulate; at most {most}"
+            return [Mistake(message, key="strategy.steps", got=str(each), allowed=f"at most {most}")]
         if self.num_iterations <= most:
             return []
         message = f"{self.num_iterations} iterations on {self.num_gpus} GPUs are too many to simulate; at most {most}"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
+from clustersim.common_words import hint_for_key
+from clustersim.errors import InputError, hint_after, nearest
 from clustersim.scenario.schema import Schema, plain_schema
 from clustersim.scenario.schema_unions import keys_of_members
 
@@ -46,6 +49,46 @@ def reference_page() -> str:
         about = " ".join(definitions[name].get("description", "").split("\n\n")[0].split())
         parts += [f"## {title}\n", *([f"{about}\n"] if about else []), _table(definitions[name], titles, [])]
     return "\n".join(parts)
+
+
+def explanation(key: str) -> str:
+    """Return what a key takes and means, wherever it occurs: `link` and `topology.link` both find the latter.
+
+    Raise InputError for a key that does not exist, with the nearest one or what it is called here.
+    """
+    schema = plain_schema()
+    titles = dict(_titles(schema, schema["$defs"]))
+    entries = {**_entries("", schema), **{path: entry for path, entry in _inner_entries(schema, titles)}}
+    found = {path: entry for path, entry in entries.items() if path == key or path.endswith(f".{key}")}
+    if not found:
+        near = nearest(key, sorted({path.rpartition(".")[2] for path in entries}))
+        message = f"no key of a scenario is called '{key}'{hint_after(hint_for_key(key), near)}"
+        raise InputError(message, got=key, allowed="a key, as in docs/reference/scenario.md")
+    return "\n\n".join(_explained(path, *entry, titles) for path, entry in found.items())
+
+
+def _entries(where: str, definition: Schema) -> dict[str, tuple[Schema, Schema]]:
+    """Return each key of a map with its schema, and the map's."""
+    return {f"{where}.{key}".lstrip("."): (part, definition) for key, part in definition["properties"].items()}
+
+
+def _inner_entries(schema: Schema, titles: dict[str, str]) -> Iterator[tuple[str, tuple[Schema, Schema]]]:
+    for name, title in titles.items():
+        yield from _entries(title.strip("`").partition(":")[0], schema["$defs"][name]).items()
+
+
+def _explained(path: str, part: Schema, definition: Schema, titles: dict[str, str]) -> str:
+    """Return the text about one key."""
+    members = keys_of_members(definition)
+    key = path.rpartition(".")[2]
+    of = [member for member, keys in members.items() if key in keys]
+    default = "required" if key in definition.get("required", []) else _default(part)
+    lines = [path, f"  takes: {_takes(part, titles)}", f"  default: {default}" if default else ""]
+    lines += [f"  of: {', '.join(of)}"] if 0 < len(of) < len(members) else []
+    inner = [name for reference, _ in _references(part) for name in titles if name == reference]
+    lines += [f"  keys: {', '.join(_keys(plain_schema()['$defs'][name]))}" for name in inner]
+    lines += wrap(part.get("description", ""), 100, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(line.replace("`", "") for line in lines if line)
 
 
 def _common(schema: Schema, titles: dict[str, str]) -> str:
@@ -169,6 +212,7 @@ def _choices(choices: list[Schema], titles: dict[str, str]) -> str:
 
 
 def _several(choices: list[str]) -> str:
+    choices = list(dict.fromkeys(choices))
     return ", ".join(choices[:-1]) + (" or " if len(choices) > 1 else "") + choices[-1]
 
 

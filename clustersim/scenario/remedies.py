@@ -22,6 +22,7 @@ from clustersim.units import format_size
 
 Changes = Mapping[str, Any]
 
+_MOST_MICRO_BATCHES = 1024  # that are tried: each of them is planned
 _SHARDINGS = (None, *get_args(Sharding))
 _RECOMPUTES = ("none", "selective", "full")
 _OFFLOADS = ("none", ACTIVATIONS, OPTIMIZER, f"{OPTIMIZER}+{ACTIVATIONS}")
@@ -114,7 +115,7 @@ def _levels(point: Point) -> dict[str, list[Any]]:
         "sharding": shardings[shardings.index(layout.sharding) :],
         "recompute": _recomputes(layout.recompute),
         "recompute_blocks": list(dict.fromkeys((layout.recompute_blocks, None))),
-        "micro_batches": [now * size for size in sizes],
+        "micro_batches": [now * size for size in sizes if now * size <= _MOST_MICRO_BATCHES],
         "offload": [level for level in _OFFLOADS if set(layout.offload.split("+")) - {"none"} <= set(level.split("+"))],
     }
     return {key: [level for level in steps if _is_valid(point, {key: level})] for key, steps in further.items()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_cpu, load_gpu, load_link
 from clustersim.hardware.gpu_name import limited_name
 from clustersim.spec import Spec
@@ -32,10 +32,21 @@ def _is_rate(link: str) -> bool:
 
 def _check_link(link: str) -> str:
     if not _is_rate(link):
-        load_link(link)
+        try:
+            load_link(link)
+        except InputError as error:
+            raise InputError([_or_a_rate(each) for each in error.mistakes]) from None
     elif parse(link, "rate") == 0:
         raise InputError(f"a link's rate must be above zero (got '{link}')", got=link, allowed="a rate above zero")
     return link
+
+
+def _or_a_rate(mistake: Mistake) -> Mistake:
+    """Return a mistake about a name that also says that a rate is allowed; one about a link's file as it is."""
+    if mistake.file is not None:
+        return mistake
+    rate = "a rate, such as '100 Gbit/s'"
+    return replace(mistake, message=f"{mistake.message}, or {rate}", allowed=f"{mistake.allowed}, or {rate}")
 
 
 class LimitedGpu(Spec):

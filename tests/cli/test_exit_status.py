@@ -17,6 +17,7 @@ import clustersim
 from clustersim.cli import main
 from clustersim.cli.progress import _lines
 from clustersim.errors import InputError, Mistake, SimulationError, ToleranceError
+from tests.cli.tiny import SCENARIO
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -134,6 +135,38 @@ class TestProcess:
         done = subprocess.run([sys.executable, "-m", "clustersim", "list"], stdout=write, stderr=subprocess.PIPE)
         os.close(write)
         assert done.stderr == b""
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    @pytest.mark.parametrize(
+        ("streams", "status", "said"),
+        [
+            (">&-", 0, ""),
+            ("2>&-", 0, None),
+            (">&- 2>&-", 0, ""),
+            ("2>/dev/full", 0, None),
+            (">/dev/full", 1, "cannot write to the standard output: No space left on device\n"),
+            (">/dev/full 2>&-", 1, ""),
+            (">/dev/full 2>/dev/full", 1, ""),
+        ],
+    )
+    def test_the_result_is_written_whatever_the_streams_are(
+        self, streams: str, status: int, said: str | None, tmp_path: Path
+    ) -> None:
+        (tmp_path / "tiny.yaml").write_text(SCENARIO)
+        command = f"{sys.executable} -m clustersim run tiny.yaml {streams}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+        assert done.returncode == status
+        assert said is None or done.stdout + done.stderr == said
+        (folder,) = (tmp_path / "runs").iterdir()
+        assert {each.name for each in folder.iterdir()} == {"result.json", "report.html"}
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    def test_an_error_keeps_its_status_where_the_output_is_full(self) -> None:
+        command = f"{sys.executable} -m clustersim run not-there --json >/dev/full"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 3
+        assert "Traceback" not in done.stderr
+        assert "not-there" in done.stderr
 
     def test_control_c_ends_with_130(self, folder: Path) -> None:
         process = subprocess.Popen(

@@ -106,3 +106,34 @@ def test_the_command_keeps_what_it_simulates(tmp_path: Path) -> None:
     assert first.exit_code == second.exit_code == 0, first.output
     assert first.stdout == second.stdout
     assert len(path.read_text().splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"choice": ["a"]}',
+        '{"choice": "[2, 32, {}, []]"}',
+        '{"choice": "x", "iteration_s": -1, "samples_per_s": 2, "breakdown_s": {}}',
+        '{"choice": "x", "iteration_s": NaN, "samples_per_s": 2, "breakdown_s": {}}',
+        '{"choice": "x", "iteration_s": 1, "samples_per_s": 2, "breakdown_s": {"compute": 1}}',
+        '{"choice": "x", "iteration_s": true, "samples_per_s": 2, "breakdown_s": {}}',
+    ],
+)
+def test_a_line_that_no_search_wrote_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    planned(monkeypatch, path)
+    path.write_text(f"{path.read_text()}{line}\n")
+    last = len(path.read_text().splitlines())
+    with pytest.raises(InputError, match=f"journal.jsonl:{last}: this line is not the result of a layout") as caught:
+        planned(monkeypatch, path)
+    assert caught.value.mistakes[0].line == last
+
+
+def test_a_truncated_line_is_simulated_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    _, num = planned(monkeypatch, path)
+    text = path.read_text()
+    path.write_text(text[: text.rindex("{") - 30] + "\n" + "[" * 5000 + "\n")
+    assert planned(monkeypatch, path)[1] == 1 < num

@@ -41,7 +41,7 @@ def test_shares_are_of_the_whole_training_and_rows_have_all_intervals() -> None:
     ]
     table = failure_table(failing)
     assert table is not None
-    assert table.row_count == 1
+    assert len(table.rows) == 1
 
 
 def test_without_failures_there_is_no_table() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from clustersim.report import tables
-from clustersim.report.answer import rows
+from clustersim.report.answer import rows, time_rows
 from clustersim.report.sections import all_runs
+from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import THIN
 from clustersim.results import Sweep
 from tests.report.synthetic import make_run, make_sweep
@@ -27,10 +29,15 @@ def of_two_axes() -> Sweep:
 
 def printed(sweep: Sweep, columns: int) -> list[str]:
     console = Console(width=columns)
-    with console.capture() as capture:
-        for each in tables(sweep, columns):
+    lines: list[str] = []
+    for each in tables(sweep, columns):
+        if isinstance(each, str):
+            lines += each.splitlines()
+            continue
+        with console.capture() as capture:
             console.print(each)
-    return capture.get().splitlines()
+        lines += capture.get().splitlines()
+    return lines
 
 
 def test_a_second_table_has_what_does_not_fit_and_nothing_is_cut() -> None:
@@ -54,3 +61,32 @@ def test_runs_with_baselines_of_their_own_have_a_column_of_them() -> None:
     assert float(body[0][column].replace(THIN, "")) > 0
     assert headings[column + 1] == "speedup"
     assert "Each run has its own baseline" in all_runs(apart)
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 100, 140])
+def test_every_number_is_whole_at_any_width(columns: int) -> None:
+    sweep = of_two_axes()
+    headings, body = rows(sweep)
+    shares = time_rows(sweep)
+    lines = printed(sweep, columns)
+    assert not [line for line in lines if len(line) > columns and " " in line.strip()]
+    for cell in {text for cells in body for text in cells[3:]} | {text for cells in shares[1] for text in cells}:
+        assert any(cell.replace(f"{THIN}%", "%").replace(THIN, " ") in line for line in lines), cell
+    for heading in (*headings[3:], *shares[0]):
+        assert any(heading in line for line in lines), heading
+    assert not [line for line in lines if "…" in line]
+
+
+def test_columns_that_do_not_fit_are_a_further_part() -> None:
+    long = TextTable("t", ("GPUs", "axis", "first", "second"), (Row(("8", "a" * 30, "1" * 10, "2" * 10)),), 2)
+    assert [each for each in long.parts(53) if isinstance(each, str)] == []
+    assert [len(long.parts(columns)) for columns in (57, 43, 42, 32)] == [1, 1, 2, 2]
+    assert long.parts(31) == ["t\n\nGPUs 8\naxis\n  " + "a" * 30 + "\nfirst 1111111111\nsecond 2222222222"]
+
+
+def test_published_figures_stand_in_the_part_of_their_column() -> None:
+    rows_ = (Row(("8", "1", "2")), Row(("published", "", "3"), "dim"))
+    first, second = TextTable("t", ("GPUs", "ab" * 8, "cd" * 8), rows_).parts(30)
+    assert not isinstance(first, str)
+    assert not isinstance(second, str)
+    assert (first.row_count, second.row_count) == (1, 2)

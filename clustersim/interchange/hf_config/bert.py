@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, token_head
 from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.transformer import Heads, attend
 from clustersim.model.builder import Tensor
-from clustersim.model.catalogue.transformer import attention
 
 _PADDED = 2  # unused positions of RoBERTa: they are counted from after the padding index
 
@@ -93,10 +93,11 @@ def _sizes(net: HfNet, config: Config, unused: int) -> _Sizes:
 def _encoder(net: HfNet, sizes: _Sizes) -> Tensor:
     rows = [sizes.vocabulary, sizes.positions, sizes.segments]
     x = net.embedding("embeddings", sizes.tokens, sizes.features, rows)
+    heads = Heads(sizes.heads, sizes.features // sizes.heads, drops=True)
     x = net.dropout("embeddings.drop", net.layer_norm("embeddings.norm", x))
     for number in range(sizes.layers):
         name = f"layer.{number}"
-        y = attention(net, f"{name}.attention", x, sizes.heads, fused=False)
+        y = net.dropout(f"{name}.attention.drop", attend(net, f"{name}.attention", x, heads))
         x = net.layer_norm(f"{name}.attention.norm", net.add(f"{name}.attention.add", x, y))
         y = feed_forward(net, f"{name}.feed_forward", x, sizes.width, sizes.function)
         y = net.dropout(f"{name}.feed_forward.drop", y)

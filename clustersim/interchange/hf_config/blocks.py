@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from clustersim.model.builder import Builder, Tensor, chunk_pairs, window_pairs
+from clustersim.model.layer import Layer
 
 _GELU = {"gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "quick_gelu", "gelu_accurate"}
 _OPS = {"swish": "silu"} | dict.fromkeys(_GELU, "gelu")
@@ -20,8 +21,14 @@ def op_of(function: str) -> str:
     return _OPS.get(function, function.replace("_", "-"))
 
 
+Attention = Literal["eager", "sdpa"]
+"""How attention runs: kernel by kernel, or as torch's `scaled_dot_product_attention`, which is one fused kernel."""
+
+
 class HfNet(Builder):
     """The catalogue's builder, with the layers of newer transformers."""
+
+    attention: Attention = "sdpa"
 
     def __init__(self, name: str, title: str, sample: str = "image", source: str = ""):
         super().__init__(name, title, sample, source)
@@ -43,9 +50,10 @@ class HfNet(Builder):
         """Multiply each token by a number."""
         return self._elementwise(name, "multiply", x.elements, x)
 
-    def learned_scores(self, num: int) -> None:
-        """Add parameters to the scores of the fused attention that was added last."""
-        self.layers[-2] = replace(self.layers[-2], num_parameters=num)
+    def learned_scores(self, name: str, num: int) -> None:
+        """Add parameters to the product of scores of this name, which was added a few layers ago."""
+        place = next(at for at in reversed(range(len(self.layers))) if self.layers[at].name == name)
+        self.layers[place] = replace(self.layers[place], num_parameters=num)
 
     def tied_embedding(self, name: str, tokens: int, features: int) -> Tensor:
         """Look up tokens in a table that belongs to another layer."""
@@ -54,6 +62,36 @@ class HfNet(Builder):
     def parameters(self, name: str, x: Tensor, num: int) -> Tensor:
         """Add learned numbers to every sample: positions, a class token."""
         return self._elementwise(name, "add", x.elements, x, parameters=num)
+
+    def learned_scale(self, name: str, x: Tensor) -> Tensor:
+        """Multiply each feature by a learned number."""
+        return self._elementwise(name, "multiply", x.elements, x, parameters=x.channels)
+
+    def copied(self, name: str, x: Tensor, y: Tensor, times: int = 1) -> Tensor:
+        """Copy a tensor into another order, `times` times over, with zeros where it gets larger."""
+        return self._elementwise(name, "copy", times * x.elements + (times - 1) * y.elements, y)
+
+    def causal_convolution(self, name: str, x: Tensor, kernel: int, bias: bool) -> Tensor:
+        """Convolve each feature over the last `kernel` tokens, and apply an activation: one kernel, bound by memory.
+
+        FLOP are those of a convolution padded on both sides, as torch has it.
+        """
+        flop = 2.0 * kernel * x.channels * (x.height + kernel - 1)
+        parameters = x.channels * (kernel + bias)
+        layer = Layer(name, "causal-convolution", flop, flop, flop, parameters, x.elements, x.elements)
+        return self._add(layer, x)
+
+    def scan(self, name: str, op: str, elements: int, y: Tensor, flop: float, parameters: int) -> Tensor:
+        """Run a scan over the tokens that reads `elements`, with `flop` in products."""
+        return self._add(Layer(name, op, flop, 2 * flop, 0.0, parameters, elements, y.elements), y)
+
+    def drop_path(self, name: str, x: Tensor) -> Tensor:
+        """Drop the branches of some samples, and divide the others by the share that is kept (Huang et al., 2016)."""
+        return self.copied(name, x, x, times=2)
+
+    def mean(self, name: str, x: Tensor) -> Tensor:
+        """Average over all positions."""
+        return self._elementwise(name, "pooling", x.elements, Tensor(x.channels))
 
 
 @dataclass(frozen=True)
@@ -98,7 +136,7 @@ WHOLE = Mask()
 
 
 def grouped_attention(net: HfNet, name: str, x: Tensor, sizes: Grouped, mask: Mask = WHOLE) -> Tensor:
-    """Add fused causal attention with grouped queries (Ainslie et al., 2023), with rotary positions if some are."""
+    """Add causal attention with grouped queries (Ainslie et al., 2023), with rotary positions if some are."""
     queries, keys = sizes.heads * sizes.width, sizes.kv_heads * sizes.width
     if sizes.joined:
         net.linear(f"{name}.qkv", x, queries + 2 * keys, bias=sizes.bias)
@@ -111,9 +149,10 @@ def grouped_attention(net: HfNet, name: str, x: Tensor, sizes: Grouped, mask: Ma
         _norm(net, f"{name}.key_norm", key, sizes, sizes.kv_heads)
     if sizes.rotated:
         net.rotary(f"{name}.rotary", replace(query, channels=round(sizes.rotated * (queries + keys))))
-    context = net.fused_attention(name, query, key, sizes.heads, causal=True, pairs=mask.pairs(x.height))
+    pairs = mask.pairs(x.height)
+    context = attention_kernels(net, name, query, key, sizes.heads, causal=True, pairs=pairs)
     if sizes.sinks:
-        net.learned_scores(sizes.heads)
+        net.learned_scores(f"{name}.scores", sizes.heads)
     return net.linear(f"{name}.output", context, x.channels, bias=sizes.output_bias)
 
 
@@ -123,28 +162,41 @@ def _norm(net: HfNet, name: str, x: Tensor, sizes: Grouped, heads: int) -> Tenso
     return net.head_norm(name, x, heads, parameters=sizes.width if sizes.scaled else 0)
 
 
-def plain_attention(
+def attention_kernels(
     net: HfNet,
     name: str,
     query: Tensor,
     key: Tensor,
     heads: int,
-    features: int,
-    num_shifts: int = 0,
-    bias: bool = False,
+    causal: bool = False,
+    drops: bool = False,
+    table: int | None = None,
+    value: Tensor | None = None,
+    pairs: float | None = None,
 ) -> Tensor:
-    """Add unfused attention from query, key and value, kernel by kernel as in the catalogue, with a projection to
-    `features`.
+    """Add attention of query, key and value, fused or kernel by kernel, as `HfNet.attention` says.
 
-    `num_shifts` learned numbers are added to the scores.
+    With a `table`, numbers of all pairs are added to the scores, such as relative positions; it is how many parameters
+    they have, 0 where another layer has them. A fused kernel reads the numbers; it drops weights on the chip. A causal
+    one skips masked pairs, unless it has a table: with a mask of numbers it computes all pairs. Kernel by kernel all
+    pairs are computed, whatever the mask.
     """
-    width = query.channels // heads
-    scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
-    if num_shifts:
-        scores = net.parameters(f"{name}.shift", scores, num_shifts)
-    weights = net.dropout(f"{name}.drop_weights", net.softmax(f"{name}.softmax", scores))
-    context = net.attention_matmul(f"{name}.context", weights, key, heads, outputs=width)
-    return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, features, bias=bias))
+    if net.attention == "eager":
+        width = (query if value is None else value).channels // heads
+        scores = net.attention_matmul(f"{name}.scores", query, key, heads, outputs=key.height)
+        if table is not None:
+            scores = net.parameters(f"{name}.shift", scores, table)
+        weights = net.softmax(f"{name}.softmax", scores)
+        if drops:
+            weights = net.dropout(f"{name}.drop_weights", weights)
+        return net.attention_matmul(f"{name}.context", weights, key if value is None else value, heads, outputs=width)
+    causal &= table is None
+    context = net.fused_attention(name, query, key, heads, causal=causal, value=value, pairs=pairs)
+    if table is not None:
+        scores_layer = net.layers[-2]
+        read = scores_layer.input_elements + heads * query.height * key.height
+        net.layers[-2] = replace(scores_layer, num_parameters=table, input_elements=read)
+    return context
 
 
 def feed_forward(net: HfNet, name: str, x: Tensor, width: int, function: str, bias: bool = True) -> Tensor:

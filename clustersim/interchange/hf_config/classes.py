@@ -8,7 +8,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-PARTS: tuple[str, ...] = ()
+PARTS: tuple[str, ...] = (
+    "clip_text_model", "clip_vision_model", "qwen2_5_vl_text", "qwen2_5_vl_vision", "siglip_text_model",
+    "siglip_vision_model",
+)  # fmt: skip
 """Classes of `classes.json` that are no family, but a part of one's config."""
 
 
@@ -20,11 +23,14 @@ OLDER: Mapping[str, Mapping[str, str]] = {
 
 
 class ConfigClass(NamedTuple):
-    """A class: its name, its keys with their defaults, and other names of some of these."""
+    """A class: its name, its keys with their defaults, other names of some of these, and whether attention is fused by
+    default (`sdpa`).
+    """
 
     name: str
     defaults: Mapping[str, Any]
     aliases: Mapping[str, str]
+    sdpa: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -42,6 +48,5 @@ def config_class(model_type: str) -> ConfigClass:
     """
     document = _document()
     found = document["classes"][model_type]
-    return ConfigClass(
-        found["class"], document["base"] | found["defaults"], found["aliases"] | OLDER.get(model_type, {})
-    )
+    aliases = found["aliases"] | OLDER.get(model_type, {})
+    return ConfigClass(found["class"], document["base"] | found["defaults"], aliases, found["sdpa"])

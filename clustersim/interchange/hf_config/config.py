@@ -40,6 +40,8 @@ class Config:
 
     def __init__(self, path: Path, tokens: int | None = None):
         self.path, self.requested_tokens = path, tokens
+        self.requested_image_size: int | None = None
+        self.reads_image_size: list[str] = []
         self.notes: list[str] = []
         self.mistakes: list[Mistake] = []
         self.text_of_file = read_text(path, _MAX_BYTES)
@@ -323,6 +325,11 @@ class Config:
         if self.requested_tokens is None:
             self.notes.append(f"a sample is {tokens} tokens; change this with --tokens")
         return tokens
+
+    def asked_image_size(self) -> int | None:
+        """Return the side of a sample's image, if one was asked for; reading it says that a sample has an image."""
+        self.reads_image_size.append(self.prefix)
+        return self.requested_image_size
 
     def split(self, whole: str, num: int, parts: str, into: int) -> int:
         """Return num / into, two sizes of which one must be a multiple of the other; reported only if neither is

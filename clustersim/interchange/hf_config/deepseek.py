@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, gated_feed_forward
+from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, gated_feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.decoder import (
     Experts,
@@ -129,7 +129,7 @@ def latent_attention(net: HfNet, name: str, x: Tensor, sizes: Latent) -> Tensor:
     net.linear(f"{name}.key_value_up", latent, sizes.heads * (sizes.plain + sizes.values), bias=False)
     net.rotary(f"{name}.rotary", query, Tensor((sizes.heads + 1) * sizes.rotated, tokens))
     key, value = replace(query), Tensor(sizes.heads * sizes.values, tokens)
-    context = net.fused_attention(name, query, key, sizes.heads, causal=True, value=value)
+    context = attention_kernels(net, name, query, key, sizes.heads, causal=True, value=value)
     return net.linear(f"{name}.output", context, x.channels, bias=sizes.bias)
 
 

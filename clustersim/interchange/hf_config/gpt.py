@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import Grouped, HfNet, Mask, feed_forward, grouped_attention
+from clustersim.interchange.hf_config.blocks import (
+    Grouped,
+    HfNet,
+    Mask,
+    attention_kernels,
+    feed_forward,
+    grouped_attention,
+)
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.decoder import (
     GPT,
@@ -17,7 +24,6 @@ from clustersim.interchange.hf_config.decoder import (
     rotated_share,
 )
 from clustersim.model.builder import Tensor
-from clustersim.model.catalogue.transformer import attention
 
 _SUMMARY = ("summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj")
 """Of a head that is not built."""
@@ -50,7 +56,7 @@ def gpt2(net: HfNet, config: Config) -> None:
     x = net.dropout("drop_embedding", net.embedding("embedding", tokens, features, rows=[vocabulary, positions]))
     for number in range(layers):
         name = f"h.{number}"
-        y = attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads, fused=True)
+        y = _joint_attention(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), heads)
         x = net.add(f"{name}.attention.add", x, y)
         y = feed_forward(net, f"{name}.feed_forward", net.layer_norm(f"{name}.norm2", x), width, function)
         y = net.dropout(f"{name}.feed_forward.drop", y)
@@ -59,6 +65,13 @@ def gpt2(net: HfNet, config: Config) -> None:
     if kind == "GPT2LMHeadModel":
         x = net.linear("head", x, vocabulary, bias=False, tied=tied)
     net.loss("loss", x)
+
+
+def _joint_attention(net: HfNet, name: str, x: Tensor, heads: int) -> Tensor:
+    """Add causal attention with one product for query, key and value, and dropout of weights and result."""
+    each = replace(net.linear(f"{name}.qkv", x, 3 * x.channels), channels=x.channels)
+    context = attention_kernels(net, name, each, each, heads, causal=True, drops=True)
+    return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, x.channels))
 
 
 def gpt_bigcode(net: HfNet, config: Config) -> None:

@@ -64,8 +64,8 @@ REFUSED: Mapping[str, str] = {
 
 NOTED: Mapping[str, str] = {
     "attention_dropout": "dropout of attention weights is part of the attention's kernel, and takes no time",
-    "attn_implementation": "how attention is computed is compute.attention of the scenario",
-    "_attn_implementation": "how attention is computed is compute.attention of the scenario",
+    "attn_implementation": "eager or not is --attention, and which fused kernel is compute.attention of the scenario",
+    "_attn_implementation": "eager or not is --attention, and which fused kernel is compute.attention of the scenario",
     "gradient_checkpointing": "recomputation is parallelism.recompute of the scenario",
     "quantization_config": "the weights of the layers are counted, in the precision of the scenario",
 }

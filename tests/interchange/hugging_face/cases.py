@@ -4,18 +4,37 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tests.interchange.hugging_face.inputs import (
+    IMAGE_TOKEN,
+    audio,
+    both_sides,
+    image,
+    image_in_text,
+    pair,
+    patches_in_text,
+    plain_words,
+    words,
+)
+from tests.interchange.hugging_face.library import Inputs
+
 
 class Case(NamedTuple):
     """A config, the tokens of a sample, and the attention of the library's model: `eager` where it has no other.
 
-    `flop_keys` are set for the comparison of FLOP only, where the library's class computes more than the model needs.
+    `flop_keys` are set for the comparison of FLOP only: the library's class computes more than the model needs, or
+    needs values (`device`). `inputs` makes a sample. Of what the library computes, `left_out` FLOP are left out here.
     """
 
     name: str
     keys: dict[str, Any]
-    tokens: int = 128
+    tokens: int | None = 128
     attention: str = "sdpa"
     flop_keys: dict[str, Any] = {}  # noqa: RUF012
+    inputs: Inputs = words
+    device: str = "meta"
+    left_out: float = 0.0
+    image_size: int | None = None
+    sample: str = "image"
 
 
 def _config(
@@ -28,6 +47,38 @@ def _config(
 
 def _causal(prefix: str) -> list[str]:
     return [f"{prefix}ForCausalLM"]
+
+
+_CLASSES = {"id2label": {str(number): str(number) for number in range(1000)}}
+_DEBERTA = {
+    "model_type": "deberta-v2", "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+    "share_att_key": True, "pos_att_type": "p2c|c2p",
+}  # fmt: skip
+_SMALL_ENCODER = {
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 128,
+}  # fmt: skip
+_LARGE_TOWER = {
+    "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16,
+    "patch_size": 14,
+}  # fmt: skip
+_SMALL_TEXT = {
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 128,
+}  # fmt: skip
+_SMALL_TOWER = {
+    "model_type": "clip_vision_model", "hidden_size": 96, "intermediate_size": 128, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "image_size": 64, "patch_size": 16,
+}  # fmt: skip
+_SMALL_WINDOWS = {
+    "depth": 2, "hidden_size": 64, "intermediate_size": 96, "num_heads": 4, "out_hidden_size": 64,
+    "fullatt_block_indexes": [1],
+}  # fmt: skip
+_ROTARY = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
+
+
+def _position_flop(keys: dict[str, Any], rows: int) -> float:
+    """Return the FLOP of both projections of relative positions, once a batch."""
+    return 2.0 * 2 * keys["num_hidden_layers"] * rows * keys["hidden_size"] ** 2
 
 
 CASES = [
@@ -137,6 +188,212 @@ CASES = [
             "max_position_embeddings": 514,
             "type_vocab_size": 1,
         },
+    ),
+    Case(
+        "DistilBERT base", {"model_type": "distilbert", "architectures": ["DistilBertForMaskedLM"]}, inputs=plain_words
+    ),
+    Case("ELECTRA small", {"model_type": "electra", "architectures": ["ElectraForPreTraining"]}, inputs=plain_words),
+    Case(
+        "DeBERTa V3 base",
+        {
+            **_DEBERTA,
+            "architectures": ["DebertaV2ForMaskedLM"],
+            "hidden_size": 768,
+            "num_hidden_layers": 12,
+            "num_attention_heads": 12,
+            "intermediate_size": 3072,
+            "position_biased_input": False,
+        },
+        attention="eager",
+        flop_keys=_SMALL_ENCODER,
+        inputs=plain_words,
+        device="cpu",
+        left_out=_position_flop(_SMALL_ENCODER, 512),
+    ),
+    Case(
+        "DeBERTa V2 XLarge",
+        {
+            **_DEBERTA,
+            "architectures": ["DebertaV2Model"],
+            "conv_kernel_size": 3,
+            "conv_act": "gelu",
+            "position_biased_input": False,
+        },
+        attention="eager",
+        flop_keys=_SMALL_ENCODER,
+        inputs=plain_words,
+        device="cpu",
+        left_out=_position_flop(_SMALL_ENCODER, 512),
+    ),
+    Case("T5 small", {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}, inputs=both_sides),
+    Case(
+        "T5 1.1 base, tied",
+        {
+            "model_type": "t5",
+            "architectures": ["T5ForConditionalGeneration"],
+            "d_model": 768,
+            "d_ff": 2048,
+            "num_layers": 12,
+            "num_heads": 12,
+            "feed_forward_proj": "gated-gelu",
+        },
+        inputs=both_sides,
+    ),
+    Case("mT5 small, tied", {"model_type": "mt5", "architectures": ["MT5ForConditionalGeneration"]}, inputs=both_sides),
+    Case(
+        "UMT5 small, tied", {"model_type": "umt5", "architectures": ["UMT5ForConditionalGeneration"]}, inputs=both_sides
+    ),
+    Case(
+        "BART large",
+        {"model_type": "bart", "architectures": ["BartForConditionalGeneration"]},
+        attention="eager",
+        inputs=both_sides,
+    ),
+    Case(
+        "mBART large",
+        {"model_type": "mbart", "architectures": ["MBartForConditionalGeneration"], "vocab_size": 250_027},
+        attention="eager",
+        inputs=both_sides,
+    ),
+    Case("Whisper tiny", {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}, inputs=audio),
+    Case(
+        "Whisper large v3",
+        {
+            "model_type": "whisper",
+            "architectures": ["WhisperForConditionalGeneration"],
+            "d_model": 1280,
+            "encoder_layers": 32,
+            "decoder_layers": 32,
+            "encoder_attention_heads": 20,
+            "decoder_attention_heads": 20,
+            "encoder_ffn_dim": 5120,
+            "decoder_ffn_dim": 5120,
+            "num_mel_bins": 128,
+            "vocab_size": 51_866,
+        },
+        inputs=audio,
+    ),
+    Case(
+        "Mamba 130M",
+        {"model_type": "mamba", "hidden_size": 768, "num_hidden_layers": 24},
+        attention="eager",
+    ),
+    Case("Mamba 2.8B", {"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64}, 16, "eager"),
+    Case(
+        "Mamba-2 2.7B",
+        {
+            "model_type": "mamba2",
+            "hidden_size": 2560,
+            "num_heads": 80,
+            "n_groups": 1,
+            "vocab_size": 50_288,
+            "tie_word_embeddings": True,
+        },
+        attention="eager",
+    ),
+    Case(
+        "ViT base",
+        {"model_type": "vit", "architectures": ["ViTForImageClassification"], **_CLASSES},
+        None,
+        inputs=image,
+    ),
+    Case(
+        "DINOv2 giant",
+        {
+            "model_type": "dinov2",
+            "architectures": ["Dinov2Model"],
+            "image_size": 518,
+            "hidden_size": 1536,
+            "num_hidden_layers": 40,
+            "num_attention_heads": 24,
+            "use_swiglu_ffn": True,
+        },
+        None,
+        inputs=image,
+    ),
+    Case(
+        "Swin tiny",
+        {"model_type": "swin", "architectures": ["SwinForImageClassification"], **_CLASSES},
+        None,
+        inputs=image,
+    ),
+    Case(
+        "Swin base, 384",
+        {
+            "model_type": "swin",
+            "architectures": ["SwinForImageClassification"],
+            **_CLASSES,
+            "image_size": 384,
+            "embed_dim": 128,
+            "depths": [2, 2, 18, 2],
+            "num_heads": [4, 8, 16, 32],
+            "window_size": 12,
+        },
+        None,
+        inputs=image,
+    ),
+    Case("CLIP ViT-B/32", {"model_type": "clip", "architectures": ["CLIPModel"]}, 77, inputs=pair, left_out=2 * 512),
+    Case(
+        "CLIP ViT-L/14",
+        {
+            "model_type": "clip",
+            "architectures": ["CLIPModel"],
+            "projection_dim": 768,
+            "text_config": {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
+            "vision_config": _LARGE_TOWER,
+        },
+        77,
+        inputs=pair,
+        left_out=2 * 768,
+    ),
+    Case(
+        "SigLIP base",
+        {
+            "model_type": "siglip",
+            "architectures": ["SiglipModel"],
+            "text_config": {"projection_size": 768},
+            "vision_config": {},
+        },
+        64,
+        inputs=pair,
+        left_out=2 * 768,
+    ),
+    Case(
+        "LLaVA 1.5 7B",
+        {
+            "model_type": "llava",
+            "architectures": ["LlavaForConditionalGeneration"],
+            "image_token_index": IMAGE_TOKEN,
+            "text_config": {"model_type": "llama", "vocab_size": 32_064},
+            "vision_config": {**_LARGE_TOWER, "model_type": "clip_vision_model", "image_size": 336},
+        },
+        32,
+        attention="eager",
+        inputs=image_in_text,
+        device="cpu",
+        flop_keys={"text_config": {**_SMALL_TEXT, "model_type": "llama"}, "vision_config": _SMALL_TOWER},
+    ),
+    Case(
+        "Qwen2.5-VL 7B",
+        {
+            "model_type": "qwen2_5_vl",
+            "architectures": ["Qwen2_5_VLForConditionalGeneration"],
+            "image_token_id": IMAGE_TOKEN,
+            "text_config": {
+                "hidden_size": 3584,
+                "intermediate_size": 18_944,
+                "num_hidden_layers": 28,
+                "num_attention_heads": 28,
+                "num_key_value_heads": 4,
+            },
+            "vision_config": {"hidden_size": 1280},
+        },
+        32,
+        attention="eager",
+        inputs=patches_in_text(252),
+        device="cpu",
+        image_size=252,
+        flop_keys={"text_config": {**_SMALL_TEXT, "rope_parameters": _ROTARY}, "vision_config": _SMALL_WINDOWS},
     ),
 ]
 """Cases of `import hf` against transformers."""

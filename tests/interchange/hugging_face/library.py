@@ -9,13 +9,17 @@ How the FLOP are made comparable:
   has its own code that runs every expert on every token: its FLOP are compared with all experts active.
 - The products of positions and frequencies in rotary embeddings, and those of the loss, are no layer: modules whose
   name contains `rotary` are taken off.
+- Some classes read values of their inputs, which tensors on the meta device do not have: their FLOP are those of a
+  small config on the CPU, where torch does not count fused attention, so attention is `eager`. Parameters are those of
+  the published config.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 from clustersim.interchange.hf_config import import_hf
@@ -26,18 +30,15 @@ _PACKED = "transformers.masking_utils.find_packed_sequence_indices"
 """Reads positions, to see whether several sequences are packed into one: tensors on the meta device have no values."""
 
 
-class Counted(NamedTuple):
-    """Parameters, tied ones once, and forward FLOP of one sample."""
-
-    parameters: int
-    flop: float
+Inputs = Callable[[Any, int, str], dict[str, Any]]
+"""Makes what the forward pass of a model takes for one sample, from its config, the number of tokens, and a device."""
 
 
-def imported(folder: Path, keys: dict[str, Any], tokens: int | None) -> Model:
+def imported(folder: Path, keys: dict[str, Any], tokens: int | None, image_size: int | None = None) -> Model:
     """Return our model of a config of these keys."""
     path = folder / "config.json"
     path.write_text(json.dumps(keys))
-    return import_hf(path, tokens).model
+    return import_hf(path, tokens, image_size=image_size).model
 
 
 def whole_flop(model: Model) -> float:
@@ -50,14 +51,14 @@ def whole_flop(model: Model) -> float:
     return total
 
 
-def library_model(keys: dict[str, Any], attention: str = "sdpa") -> Any:
-    """Return the library's model on the meta device: the class of `architectures`, or the causal language model."""
+def library_model(keys: dict[str, Any], attention: str = "sdpa", device: str = "meta") -> Any:
+    """Return the library's model on a device: the class of `architectures`, or the causal language model."""
     import torch
     import transformers
 
     config = library_config(keys, attention)
     kind = getattr(transformers, class_name(keys, config))
-    with torch.device("meta"):
+    with torch.device(device):
         return kind(config).eval()
 
 
@@ -79,15 +80,15 @@ def class_name(keys: dict[str, Any], config: Any) -> str:
     return str(named[0] if named else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[config.model_type])
 
 
-def library_counts(keys: dict[str, Any], tokens: int, attention: str = "sdpa", inputs: Any = None) -> Counted:
-    """Return what the library counts for one sample of `tokens` tokens, or of `inputs` (the forward pass's)."""
-    import torch
+def library_parameters(keys: dict[str, Any], attention: str = "sdpa") -> int:
+    """Return the parameters of the library's model, tied ones once."""
+    return sum(each.numel() for each in library_model(keys, attention).parameters())
 
-    model = library_model(keys, attention)
-    parameters = sum(each.numel() for each in model.parameters())
-    if inputs is None:
-        inputs = {"input_ids": torch.zeros((1, tokens), dtype=torch.long, device="meta"), "use_cache": False}
-    return Counted(parameters, counted_flop(model, inputs))
+
+def library_flop(keys: dict[str, Any], tokens: int, inputs: Inputs, attention: str, device: str) -> float:
+    """Return the forward FLOP that the library computes for one sample: `tokens` tokens, an image, or both."""
+    model = library_model(keys, attention, device)
+    return counted_flop(model, inputs(model.config, tokens, device))
 
 
 def counted_flop(model: Any, inputs: dict[str, Any]) -> float:

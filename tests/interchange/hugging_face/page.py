@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.interchange.hugging_face.cases import CASES, Case
-from tests.interchange.hugging_face.library import imported, library_counts, whole_flop
+from tests.interchange.hugging_face.library import imported, library_flop, library_parameters, whole_flop
 
 PAGE = Path(__file__).parents[3] / "docs" / "hugging-face.md"
 
@@ -25,11 +25,14 @@ class Row(NamedTuple):
 
 def row_of(case: Case) -> Row:
     """Compute one row."""
+    small = {**case.keys, **case.flop_keys}
     with tempfile.TemporaryDirectory() as folder:
-        model = imported(Path(folder), case.keys, case.tokens)
-        compared = imported(Path(folder), {**case.keys, **case.flop_keys}, case.tokens)
-    counted = library_counts({**case.keys, **case.flop_keys}, case.tokens, case.attention)
-    return Row(case, model.num_parameters, model.flop, whole_flop(compared), counted.parameters, counted.flop)
+        model = imported(Path(folder), case.keys, case.tokens, case.image_size)
+        compared = imported(Path(folder), small, case.tokens, case.image_size)
+    tokens = case.tokens or 0
+    theirs = library_flop(small, tokens, case.inputs, case.attention, case.device) - case.left_out
+    parameters = library_parameters(case.keys, case.attention)
+    return Row(case, model.num_parameters, model.flop, whole_flop(compared), parameters, theirs)
 
 
 _HEAD = """# Models that `clustersim import hf` knows
@@ -53,6 +56,19 @@ Kinds of decoders that differ from their class in transformers:
   library; here it is one kernel, which skips masked pairs. A note says so.
 - `deepseek_v3` with `num_nextn_predict_layers`: the blocks that predict more tokens are added, which transformers
   leaves out.
+
+Other kinds:
+
+- `t5`, `mt5` and `umt5` with `tie_word_embeddings: false`: the head has its own matrix, as in the published checkpoints
+  of T5 1.1, Flan-T5 and mT5; transformers 5 builds it tied, and unties it when it reads such a checkpoint.
+- `bart` and `mbart`: FLOP are compared with attention kernel by kernel. So are those of `deberta-v2`, `llava` and
+  `qwen2_5_vl`, with a small config.
+- `deberta-v2`: the projections of relative positions, once for a batch, are left out of the FLOP.
+- `clip` and `siglip`: the products of all images with all texts of a batch are left out of the FLOP.
+- `mamba` and `mamba2`: the FLOP of the scan are the products of transformers' own code; its time is that of fused
+  kernels.
+- `llava` and `qwen2_5_vl`: tokens are those of the text beside an image. All parts are trained; blocks of LLaVA's tower
+  above the one that is used have no backward products.
 """
 
 
@@ -75,4 +91,4 @@ def _line(row: Row) -> str:
 def ours(case: Case, parameters: int, flop: float) -> tuple[str, str]:
     """Return the cells of a line that need no library: those up to parameters, and those of tokens and FLOP."""
     kind = f"`{case.keys['model_type']}`"
-    return f"| {kind} | {case.name} | {parameters:,} |", f"| {case.tokens} | {flop / 1e9:,.3f} |"
+    return f"| {kind} | {case.name} | {parameters:,} |", f"| {case.tokens or case.sample} | {flop / 1e9:,.3f} |"

@@ -1,0 +1,150 @@
+"""`clustersim explain`: what a key means; `clustersim init`: a scenario from five questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clustersim.errors import InputError
+
+
+def explain(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key of a scenario, such as link or topology.link.")],
+) -> None:
+    """Print what a key of a scenario takes, its default and its meaning."""
+    from clustersim.scenario.reference import explanation
+
+    typer.echo(explanation(key))
+
+
+def init(
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="The scenario file to write.")] = Path("scenario.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+) -> None:
+    """Ask five questions and write a scenario.
+
+    An answer is checked at once, and asked for again if it cannot be used. Return takes the answer in brackets.
+    """
+    from clustersim.results.files import write_atomically
+
+    if output.exists() and not force:
+        raise InputError(f"{output} exists; name another file, or add --force", got=str(output), allowed="a new file")
+    keys = {key: _asked(question, default, read) for key, (question, default, read) in _QUESTIONS.items()}
+    keys = {**keys, "batch": {"per_gpu": keys["batch"]}, "precision": "amp-bf16"}
+    sharded, problem = {**keys, "parallelism": {"sharding": "zero-3"}}, None
+    for attempt in (sharded, keys) if _shards_only(keys["software"]) else (keys, sharded):
+        problem = _problem(attempt)
+        if problem is None:
+            keys = attempt
+            break
+    written = write_atomically(output, _text(keys))
+    if problem is not None:
+        typer.echo(f"the scenario is written, and cannot run yet: {problem}", err=True)
+    typer.echo(f"scenario: {written}\nnext: clustersim run {written}")
+
+
+def _shards_only(software: str) -> bool:
+    """Return whether a program divides a model by sharding alone, as FSDP does."""
+    from clustersim.software import load_software
+
+    layouts = load_software(software).layouts
+    return "zero-3" in layouts and "tensor" not in layouts
+
+
+def _problem(keys: dict[str, Any]) -> InputError | None:
+    """Return why a scenario of these keys cannot run; None if it can."""
+    from clustersim.scenario import load_scenario
+
+    try:
+        load_scenario(keys)
+    except InputError as error:
+        return error
+    return None
+
+
+def _asked(question: str, default: str, read: Callable[[str], Any]) -> Any:
+    """Return an answer that can be used."""
+    while True:
+        try:
+            return read(typer.prompt(question, default=default).strip())
+        except InputError as error:
+            typer.echo(str(error), err=True)
+
+
+def _model(answer: str) -> str:
+    from clustersim.model import load_workload
+
+    load_workload(answer)
+    return answer
+
+
+def _topology(answer: str) -> Any:
+    from clustersim.topology import HOSTS, load_topology
+
+    if answer not in HOSTS:
+        load_topology(answer)
+        return answer
+    link = "infiniband-ndr" if answer in ("dgx-h100", "dgx-b200") else "100 Gbit/s"
+    topology = {"kind": "star", "link": link, "host": answer}
+    load_topology({**topology, "num_hosts": 1})
+    return topology
+
+
+def _numbers(answer: str) -> int | list[int]:
+    numbers = [_count(part.strip()) for part in answer.split(",")]
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _count(answer: str) -> int:
+    if not answer.isdecimal() or int(answer) == 0:
+        raise InputError(f"expected a whole number above zero (got '{answer}')", got=answer, allowed="1, 2, ...")
+    return int(answer)
+
+
+def _software(answer: str) -> str:
+    from clustersim.software import load_software
+
+    load_software(answer)
+    return answer
+
+
+_QUESTIONS: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+    "model": ("Which model? (a name of `clustersim list models`, or a workload file)", "gpt2-small", _model),
+    "num_gpus": ("How many GPUs? (one number, or several: 8,16,32)", "8,16", _numbers),
+    "batch": ("How many samples on each GPU?", "4", _count),
+    "topology": ("Which cluster? (a name of `clustersim list clusters` or `list hosts`)", "dgx-h100", _topology),
+    "software": ("Which program trains? (a name of `clustersim list software`)", "pytorch-ddp", _software),
+}
+"""The question for each key, what Return answers, and what reads the answer."""
+
+_COMMENTS = {
+    "num_gpus": "a list is a forecast for each",
+    "topology": "link: the rate of one network card, or a name of `clustersim list links`",
+    "software": "`clustersim software show` prints its settings",
+    "parallelism": "weights, gradients and optimizer state are sharded over all GPUs (FSDP)",
+    "precision": "bf16 kernels, fp32 weights; see `clustersim list precisions`",
+}
+
+
+def _text(keys: dict[str, Any]) -> str:
+    """Return a scenario as YAML; JSON of short values is YAML too."""
+    lines = ["# Made by `clustersim init`; `clustersim explain KEY` says what a key means."]
+    for key, value in keys.items():
+        written = value if isinstance(value, str) else _flow(value)
+        comment = f"  # {_COMMENTS[key]}" if key in _COMMENTS else ""
+        lines.append(f"{key}: {written}{comment}")
+    return "\n".join(lines) + "\n"
+
+
+def _flow(value: Any) -> str:
+    """Return a number, list or map of short values in YAML's flow style.
+
+    >>> _flow({"kind": "star", "link": "100 Gbit/s"}), _flow([8, 16])
+    ('{kind: star, link: 100 Gbit/s}', '[8, 16]')
+    """
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)

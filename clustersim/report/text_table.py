@@ -1,0 +1,120 @@
+"""Tables of text for a terminal of any width: columns that do not fit go into further tables, and nothing is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from clustersim.report.words import THIN
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_LEAST_AXIS = 16
+"""Characters to which the column of an axis is wrapped at most; a shorter one keeps its width."""
+
+_NO_BREAK = "\u00a0"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a row [num_columns], and rich's style for all of them."""
+
+    cells: tuple[str, ...]
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts: the first `num_named` columns say which row it is and stand in every part of it.
+
+    Of these all but the first may be wrapped. Headings in `left` are aligned to the left, all others to the right.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[Row, ...]
+    num_named: int = 1
+    caption: str = ""
+    left: frozenset[str] = field(default=frozenset())
+
+    def parts(self, columns: int) -> list[Table | str]:
+        """Return the table, in as many parts as are needed for so many columns of text.
+
+        Where not even one column fits beside the named ones, it is a text with a line for each cell.
+        """
+        groups = self._groups(columns)
+        if groups is None:
+            return [self._as_lines(columns)]
+        return [self._rich(group, number == 0, number == len(groups) - 1) for number, group in enumerate(groups)]
+
+    def width(self) -> int:
+        """Return the columns of text that the table takes if nothing is wrapped."""
+        return sum(map(self._widest, range(len(self.headings)))) + len(self.headings) - 1
+
+    def rich(self) -> Table:
+        """Return the table in one part."""
+        return self._rich(range(self.num_named, len(self.headings)), True, True)
+
+    def _widest(self, column: int) -> int:
+        return max(len(plain(text)) for text in (self.headings[column], *(row.cells[column] for row in self.rows)))
+
+    def _groups(self, columns: int) -> list[list[int]] | None:
+        """Return the columns of each part without the named ones; None if one does not fit beside these."""
+        named = [self._widest(0), *(min(_LEAST_AXIS, self._widest(column)) for column in range(1, self.num_named))]
+        groups: list[list[int]] = []
+        free = -1
+        for column in range(self.num_named, len(self.headings)):
+            needed = self._widest(column) + 1
+            if not groups or needed > free:
+                groups.append([])
+                free = columns - sum(named) - len(named) + 1
+            if needed > free:
+                return None
+            groups[-1].append(column)
+            free -= needed
+        return groups
+
+    def _rich(self, group: Sequence[int], is_first: bool, is_last: bool) -> Table:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+        if is_first:
+            table.title, table.title_justify = Text(plain(self.title)), "left"
+        if is_last and self.caption:
+            table.caption, table.caption_justify = Text(plain(self.caption)), "left"
+        shown = [*range(self.num_named), *group]
+        for column in shown:
+            heading, may_wrap = self.headings[column], 0 < column < self.num_named
+            side = "left" if heading in self.left else "right"
+            table.add_column(plain(heading), justify=side, no_wrap=not may_wrap, overflow="fold")  # type: ignore[arg-type]
+        for row in self.rows:
+            if any(row.cells[column] for column in group):
+                table.add_row(*(Text(plain(row.cells[column]), row.style) for column in shown))
+        return table
+
+    def _as_lines(self, columns: int) -> str:
+        """Return one line for each cell, its heading before it, or above it where they do not fit side by side."""
+        lines = [*_wrapped(self.title, columns)]
+        for row in self.rows:
+            lines.append("")
+            for heading, cell in zip(self.headings, row.cells, strict=True):
+                text = plain(cell).replace(" ", _NO_BREAK) if heading in self.headings[self.num_named :] else cell
+                if cell:
+                    lines += _wrapped(f"{heading} {text}", columns)
+        lines += ["", *(line for text in self.caption.splitlines() for line in _wrapped(text, columns))]
+        return "\n".join(lines).replace(_NO_BREAK, " ").rstrip()
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    """Return a text as lines of at most so many columns; a word that is longer stays whole."""
+    return wrap(plain(text), columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def plain(text: str) -> str:
+    """Return a text for the terminal, with ordinary spaces."""
+    return text.replace(f"{THIN}%", "%").replace(THIN, " ")
