@@ -20,6 +20,8 @@ from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.layer_times import estimate_layers
 from clustersim.model import Layer, Model, read_workload_file, write_workload_file
 from clustersim.parallelism.split import split_model
+from clustersim.scenario import load_scenario
+from clustersim.simulate.forecast import forecast
 from tests.interchange.hugging_face.cases import CASES, Case
 from tests.mutations import check_mutations
 
@@ -254,6 +256,37 @@ def test_another_image_size_moves_tokens_and_not_positions(tmp_path: Path) -> No
 def test_a_config_may_say_that_attention_is_eager(imported: Import) -> None:
     model = imported({**SMALL_BART, "_attn_implementation": "eager"})
     assert any(layer.op == "softmax" for layer in model.layers)
+
+
+TRAINED: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
+    (
+        {"model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32,
+         "encoder_attention_heads": 20, "decoder_attention_heads": 20, "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120,
+         "num_mel_bins": 128, "vocab_size": 51_866},
+        8, {},
+    ),
+    ({"model_type": "swin"}, 128, {}),
+    ({"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64}, 2, {}),
+    ({"model_type": "llava"}, 2, {"sharding": "zero-3", "recompute": "full"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "batch", "layout"), TRAINED, ids=["whisper", "swin", "mamba", "llava"])
+def test_an_imported_model_trains_on_eight_h100(
+    imported: Import, tmp_path: Path, keys: dict[str, Any], batch: int, layout: dict[str, Any]
+) -> None:
+    """Not faster than the peak, and not a hundred times slower."""
+    model = imported(keys)
+    path = write_workload_file(model, tmp_path / "model.yaml")
+    scenario = {
+        "model": str(path), "num_gpus": 8, "batch": {"per_gpu": batch}, "precision": "amp-bf16",
+        "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "infiniband-ndr"},
+        "strategy": {"kind": "all-reduce"}, "num_iterations": 2, **({"parallelism": layout} if layout else {}),
+        **({"software": "plain", "transport": "nccl"} if layout else {}),
+    }  # fmt: skip
+    run = forecast(load_scenario(scenario).points()[0].point).run
+    least_s = batch * (model.flop + model.flop_backward) / load_gpu("h100").flop_per_s["amp-bf16"]
+    assert least_s < run.iteration_s < 100 * least_s
 
 
 DOCUMENTS = [SMALL_WHISPER, SWIN, DEBERTA, MAMBA_2, QWEN_VL, LLAVA]
