@@ -104,7 +104,7 @@ def _relative(config: Config, positions: int) -> tuple[tuple[str, ...], int]:
     given = config.values.get("pos_att_type")
     named = given if isinstance(given, list) else config.text("pos_att_type", "").lower().split("|")
     config.without_effect("pos_att_type")
-    kinds = tuple(str(each).strip() for each in named if str(each).strip())
+    kinds = tuple(dict.fromkeys(str(each).strip() for each in named if str(each).strip()))
     if not set(kinds) <= set(_TYPES):
         config.wrong("pos_att_type", f"expected some of {', '.join(_TYPES)} (got {', '.join(kinds)})", kinds)
     buckets, most = (config.size(key, -1, least=-1) for key in ("position_buckets", "max_relative_positions"))

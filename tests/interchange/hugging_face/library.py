@@ -26,7 +26,7 @@ from clustersim.interchange.hf_config import import_hf
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.model import Model
 
-_PACKED = "transformers.masking_utils.find_packed_sequence_indices"
+PACKED = "transformers.masking_utils.find_packed_sequence_indices"
 """Reads positions, to see whether several sequences are packed into one: tensors on the meta device have no values."""
 
 
@@ -97,7 +97,7 @@ def counted_flop(model: Any, inputs: dict[str, Any]) -> float:
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
-    with counter, torch.no_grad(), mock.patch(_PACKED, return_value=None):
+    with counter, torch.no_grad(), mock.patch(PACKED, return_value=None):
         model(**inputs)
     counts = counter.get_flop_counts()
     angles = {name: sum(each.values()) for name, each in counts.items() if "rotary" in name.rpartition(".")[2]}
