@@ -89,7 +89,7 @@ $(VENV)/.installed-tables: $(VENV)/.installed-test
 	@touch $@
 
 $(VENV)/.installed-torch: $(VENV)/.installed-test
-	$(install) --editable '.[test,torch]'
+	$(install) --editable '.[test,torch,transformers]'
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-test

@@ -392,6 +392,82 @@ class _Lstm(nn.Module):
         return result
 
 
+MAMBA = "state-spaces/mamba, "
+SCAN_SOURCES = {
+    "causal-convolution": "assumed: Dao-AILab/causal-conv1d, csrc/causal_conv1d.cpp",
+    "selective-scan": f"{MAMBA}mamba_ssm/ops/selective_scan_interface.py and csrc/selective_scan/selective_scan.cpp",
+    "chunked-scan": f"{MAMBA}mamba_ssm/ops/triton/ssd_combined.py; backward assumed: twenty",
+}
+
+
+def _kernels(x: Tensor, number: int) -> Tensor:
+    """Issue as many kernels of another library, whose tensors are not counted."""
+    for _ in range(number):
+        x = torch.neg(x)
+    return x
+
+
+class _CausalConvolution(torch.autograd.Function):
+    """causal-conv1d: a kernel; backward zeros for both gradients of parameters, a kernel, and casts of 16 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, bias)
+        return _kernels(x, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        of_parameters = [torch.zeros_like(each, dtype=torch.float32) for each in ctx.saved_tensors]
+        parameters = zip(of_parameters, ctx.saved_tensors, strict=True)
+        return _kernels(gradients[0], 1), *(each.to(given.dtype) for each, given in parameters)
+
+
+class _SelectiveScan(torch.autograd.Function):
+    """Mamba's scan: both matrices are copied; backward zeros for five gradients, and casts of the matrices' two."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrices: Tensor, decay: Tensor, skip: Tensor) -> Tensor:
+        ctx.save_for_backward(matrices, decay, skip)
+        both = [half.transpose(1, 2).contiguous() for half in matrices.chunk(2, -1)]
+        del both
+        return _kernels(x, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        matrices, decay, skip = ctx.saved_tensors
+        of_parameters = [torch.zeros_like(each) for each in (decay, skip, skip)]
+        both = [torch.zeros_like(half, dtype=torch.float32) for half in matrices.chunk(2, -1)]
+        of_matrices = torch.cat([half.to(matrices.dtype) for half in both], -1)
+        return _kernels(gradients[0], 1), of_matrices, *of_parameters[:2]
+
+
+class _ChunkedScan(torch.autograd.Function):
+    """Mamba-2's scan: sums of decays, states of chunks, states passed on, scores, results."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrices: Tensor, decay: Tensor, skip: Tensor) -> Tensor:
+        ctx.save_for_backward(matrices, decay, skip)
+        return _kernels(x, 5)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return _kernels(gradients[0], 20), *(torch.empty_like(each) for each in ctx.saved_tensors)
+
+
+class Scan(nn.Module):
+    """A layer along the tokens with two parameters, run by a function; `reads` says that it reads matrices too."""
+
+    def __init__(self, function: Any, reads: bool):
+        super().__init__()
+        self.function, self.reads = function, reads
+        self.first, self.second = (nn.Parameter(torch.empty(64)) for _ in range(2))
+
+    def forward(self, x: Tensor, *matrices: Tensor) -> Tensor:
+        result: Tensor = self.function.apply(x, *matrices, self.first, self.second)
+        return result
+
+
+SCANNED = ((8, 32, 64), (8, 32, 32))
 KINDS: dict[str, Kind] = {
     "fully-connected": Kind(lambda: nn.Linear(64, 64), about="with a bias; three dimensions, as in a transformer"),
     "fully-connected.no-bias": Kind(lambda: nn.Linear(64, 64, bias=False)),
@@ -437,6 +513,11 @@ KINDS: dict[str, Kind] = {
     "pooling": Kind(lambda: nn.MaxPool2d(3, 2), IMAGES, about="the maximum"),
     "pooling.mean": Kind(lambda: nn.AvgPool2d(3, 2), IMAGES),
     "pooling.global": Kind(lambda: lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), IMAGES),
+    "causal-convolution": Kind(
+        lambda: Scan(_CausalConvolution, False), SCANNED[:1], about=SCAN_SOURCES["causal-convolution"]
+    ),
+    "selective-scan": Kind(lambda: Scan(_SelectiveScan, True), SCANNED, about=SCAN_SOURCES["selective-scan"]),
+    "chunked-scan": Kind(lambda: Scan(_ChunkedScan, True), SCANNED, about=SCAN_SOURCES["chunked-scan"]),
     "concat": Kind(lambda: lambda *branches: torch.cat(branches, 1), IMAGES * 4, about="four branches"),
     "lstm": Kind(_Lstm, ((32, 8, 64),), about="a layer; launches of cuDNN's are not counted"),
     "loss": Kind(lambda: _loss, ((8, 32, 64),), about="cross entropy of three dimensions, with backward()'s one"),

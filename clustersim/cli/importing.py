@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from clustersim.interchange.imported import Imported
+
 
 importing = typer.Typer(
     name="import",
@@ -63,6 +64,14 @@ def hf_config(
         int | None,
         typer.Option(metavar="N", min=1, help="Tokens of one sample; default: as many as fit, up to 1024."),
     ] = None,
+    image_size: Annotated[
+        int | None,
+        typer.Option(metavar="PIXELS", min=1, help="Height and width of a sample's image; default: the config's."),
+    ] = None,
+    attention: Annotated[
+        Literal["eager", "sdpa"] | None,
+        typer.Option(help="One fused kernel (sdpa), the default, or kernel by kernel (eager)."),
+    ] = None,
     output: _Output = None,
     name: _Name = None,
 ) -> None:
@@ -72,7 +81,7 @@ def hf_config(
     """
     from clustersim.interchange.hf_config import import_hf
 
-    _write(import_hf(config, tokens, name or _stem(output)), output)
+    _write(import_hf(config, tokens, name or _stem(output), image_size, attention), output)
 
 
 @importing.command("onnx")

@@ -48,6 +48,7 @@ from clustersim.kernels.programs.residual_dropout import drops_in_sums, sum_traf
 from clustersim.kernels.programs.unsupported import refuse_unsupported
 from clustersim.model.casts import TORCHAO, Casts
 from clustersim.model.layer import Layer, LayerTime, Model
+from clustersim.model.layer_schema import SCANS
 from clustersim.model.precision import PRECISIONS, Precision, precision_on
 
 Library = Literal[
@@ -307,7 +308,13 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
             f"GEMMs in {name} are assumed to reach {narrow_share(constants, precision):.0%} of the share of peak that "
             "GEMMs in 16 bits reach."
         )
-    unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape]
+    scans = [layer.name for layer in model.layers if layer.op in SCANS]
+    if scans:
+        sentences.append(
+            f"{len(scans)} scans and convolutions along the tokens (such as '{scans[0]}') are fused kernels: they take "
+            "the time of their bytes, or of their FLOP at the rate of a large GEMM where that is more."
+        )
+    unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape and layer.op not in SCANS]
     if unshaped:
         sentences.append(
             f"{len(unshaped)} layers give FLOP without a shape (such as '{unshaped[0]}'): "

@@ -14,6 +14,7 @@ from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.model.layer import Layer, Model
+from clustersim.model.layer_schema import SCANS
 from clustersim.model.precision import PRECISIONS, Precision
 from clustersim.units import format_size
 
@@ -48,7 +49,7 @@ PRODUCTS = frozenset(
 NORMS = frozenset({"batch-norm", "instance-norm", "group-norm", "layer-norm", "rms-norm", "lrn"})
 GATES = frozenset({"gelu", "silu", "mish", "hardswish", "elu", "leaky-relu", "prelu", "softplus"})
 TIMES = frozenset({"multiply", "divide"})
-KEEPS_INPUT = PRODUCTS | NORMS | GATES | TIMES | {"pooling"}
+KEEPS_INPUT = PRODUCTS | NORMS | GATES | TIMES | {"pooling", *SCANS}
 KEEPS_OUTPUT = frozenset(
     {"relu", "softmax", "log-softmax", "sigmoid", "tanh", "exp", "sqrt", "lstm", "gru", "rnn", "loss"}
 )

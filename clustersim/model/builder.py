@@ -124,17 +124,24 @@ class Builder:
         return self.linear(name, Tensor(x.elements, needs_gradient=x.needs_gradient), outputs, bias)
 
     def linear(
-        self, name: str, x: Tensor, outputs: int, bias: bool = True, count: int = 1, tied: bool = False
+        self,
+        name: str,
+        x: Tensor,
+        outputs: int,
+        bias: bool = True,
+        count: int = 1,
+        tied: bool = False,
+        whole: bool = False,
     ) -> Tensor:
         """Multiply each position's features by the same matrix: 2 x inputs x outputs FLOP a position.
 
         `count` independent matrices run as separate kernels (query, key and value); a `tied`
-        matrix belongs to another layer, which counts its parameters.
+        matrix belongs to another layer, which counts its parameters. Tensor parallelism does not split a `whole` one.
         """
         y = Tensor(count * outputs, x.height, x.width)
         flop = 2.0 * x.elements * y.channels
         parameters = 0 if tied else count * (x.channels + bias) * outputs
-        shape = _gemm_shape(x.positions, x.channels, outputs, count)
+        shape = _gemm_shape(x.positions, x.channels, outputs, count) | ({"whole": 1} if whole else {})
         return self._trained(name, "fully-connected", x, y, flop, parameters, shape)
 
     def lstm(self, name: str, x: Tensor, hidden: int, biases: int = 2) -> Tensor:
@@ -150,7 +157,9 @@ class Builder:
         self._trained(name, "lstm", x, written, flop, 4 * hidden * (inputs + biases), shape)
         return replace(written, channels=hidden, needs_gradient=True)
 
-    def experts(self, name: str, x: Tensor, outputs: int, experts: int, routed: int, count: int = 1) -> Tensor:
+    def experts(
+        self, name: str, x: Tensor, outputs: int, experts: int, routed: int, count: int = 1, bias: bool = False
+    ) -> Tensor:
         """Multiply each token by matrices of the `routed` experts that process it; `count` matrices an expert.
 
         `x` has the features of a token, `routed` times over behind such a layer. Every expert has the same number of
@@ -161,15 +170,15 @@ class Builder:
         flop = 2.0 * inputs * y.elements
         shape = _gemm_shape(-(-x.height * routed // experts), inputs, outputs, experts * count)
         shape |= {"experts": experts}
-        parameters = experts * count * inputs * outputs
+        parameters = experts * count * (inputs + bias) * outputs
         read = Tensor(inputs, x.height, routed)
         return self._trained(name, "experts", read, y, flop, parameters, shape)
 
-    def router(self, name: str, x: Tensor, experts: int) -> Tensor:
+    def router(self, name: str, x: Tensor, experts: int, bias: bool = False) -> Tensor:
         """Score each expert for each token, by one small matrix that is replicated on every GPU."""
         y = Tensor(experts, x.height)
         shape = _gemm_shape(x.positions, x.channels, experts, 1)
-        return self._trained(name, "router", x, y, 2.0 * x.elements * experts, x.channels * experts, shape)
+        return self._trained(name, "router", x, y, 2.0 * x.elements * experts, (x.channels + bias) * experts, shape)
 
     def weighted_sum(self, name: str, x: Tensor) -> Tensor:
         """Add the outputs of each token's experts, weighted by the router's scores."""
@@ -189,19 +198,32 @@ class Builder:
         return self._add(Layer(name, "matmul", flop, 2 * flop, 0.0, 0, elements, y.elements, shape), y)
 
     def fused_attention(
-        self, name: str, query: Tensor, key: Tensor, heads: int, causal: bool = False, flash: int = 2
+        self,
+        name: str,
+        query: Tensor,
+        key: Tensor,
+        heads: int,
+        causal: bool = False,
+        flash: int = 2,
+        value: Tensor | None = None,
+        pairs: float | None = None,
     ) -> Tensor:
         """Compute attention by one kernel that keeps the scores on the chip (`clustersim.kernels.fused_attention`).
 
-        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries. The two
-        GEMMs are two layers; `causal` ones have half the FLOP of all pairs of tokens. `flash` is the kernel:
-        1 FlashAttention of 2022, 2 that of 2023, 3 that of 2024, 9 cuDNN's.
+        `query` has heads x width features, `key` (and values) as many or fewer, each shared by some queries; a `value`
+        with other features than the keys is given as one for each query. The two GEMMs are two layers; `causal` ones
+        have half the FLOP of all pairs of tokens, and a narrower mask leaves so many `pairs` (`window_pairs`,
+        `chunk_pairs`). `flash` is the kernel: 1 FlashAttention of 2022, 2 that of 2023, 3 that of 2024, 9 cuDNN's.
         """
-        width, tokens, pairs = query.channels // heads, key.height, 0.5 if causal else 1.0
+        values = key if value is None else value
+        width = (query if value is None else values).channels // heads
+        tokens, share = key.height, 0.5 if causal else 1.0
+        if pairs is not None:
+            share = pairs / (query.height * tokens)
         self.attention_matmul(f"{name}.scores", query, key, heads, outputs=tokens)
-        self.layers[-1] = _share(replace(self.layers[-1], output_elements=0.0), pairs)
-        y = self.attention_matmul(f"{name}.context", Tensor(heads * tokens, query.height), key, heads, outputs=width)
-        self.layers[-1] = _share(replace(self.layers[-1], input_elements=float(key.elements)), pairs)
+        self.layers[-1] = _share(replace(self.layers[-1], output_elements=0.0), share)
+        y = self.attention_matmul(f"{name}.context", Tensor(heads * tokens, query.height), values, heads, outputs=width)
+        self.layers[-1] = _share(replace(self.layers[-1], input_elements=float(values.elements)), share)
         if flash != 2:
             self.layers[-2:] = [replace(each, shape={**each.shape, "flash": flash}) for each in self.layers[-2:]]
         return y
@@ -286,6 +308,10 @@ class Builder:
         """Divide each position by the root of its features' mean square; a scale for each feature."""
         return self._elementwise(name, "rms-norm", x.elements, replace(x, needs_gradient=True), parameters=x.channels)
 
+    def head_norm(self, name: str, x: Tensor, heads: int, op: str = "rms-norm", parameters: int = 0) -> Tensor:
+        """Normalise the features of each head separately; all heads have the same `parameters`."""
+        return self._elementwise(name, op, x.elements, x, parameters=parameters, shape={"heads": heads})
+
     def gate(self, name: str, x: Tensor, op: str = "silu") -> Tensor:
         """Multiply one half of the features by a function of the other, the SiLU (SwiGLU: Shazeer, 2020) or another."""
         assert x.channels % 2 == 0, f"{name}: {x.channels} features have no halves"
@@ -346,6 +372,28 @@ class Builder:
     def _add(self, layer: Layer, y: Tensor) -> Tensor:
         self.layers.append(layer)
         return y
+
+
+def window_pairs(tokens: int, window: int) -> float:
+    """Return the pairs of tokens of which each sees itself and those before it in a window: a causal band.
+
+    As behind any causal mask here, half of a pair of a token with itself is counted: tokens ** 2 / 2 without a window.
+
+    >>> window_pairs(32_768, 4096) == 4096 * 32_768 - 4096**2 / 2, window_pairs(100, 4096)
+    (True, 5000.0)
+    """
+    reach = min(window, tokens)
+    return reach * tokens - reach**2 / 2
+
+
+def chunk_pairs(tokens: int, chunk: int) -> float:
+    """Return the pairs of tokens of which each sees itself and those before it in its own chunk of the sequence.
+
+    >>> chunk_pairs(100, 40), chunk_pairs(100, 100)
+    (1800.0, 5000.0)
+    """
+    whole, rest = divmod(tokens, chunk)
+    return (whole * chunk**2 + rest**2) / 2
 
 
 def pooled_size(size: int, kernel: int, stride: int, pad: int = 0, ceil: bool = False) -> int:

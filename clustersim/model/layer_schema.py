@@ -10,8 +10,15 @@ POOLING = (
     "out_width",
 )  # fmt: skip
 CONVOLUTION = (*POOLING, "filters", "groups")
-OPTIONAL_SHAPE_KEYS = {"matmul": ("flash",), "softmax": ("unmasked",)}
-"""Optional keys in the shape of an operation: the kernel of the fused attention that a GEMM is half of, and no mask."""
+OPTIONAL_SHAPE_KEYS = {
+    "fully-connected": ("whole",),
+    "layer-norm": ("heads",),
+    "matmul": ("flash",),
+    "rms-norm": ("heads",),
+    "softmax": ("unmasked",),
+}
+"""Optional keys in the shape of an operation: the kernel of the fused attention that a GEMM is half of, no mask, a norm
+of each head's features, and a matrix that tensor parallelism does not split."""
 FLASH = {1: "FlashAttention", 2: "FlashAttention-2", 3: "FlashAttention-3", 9: "cuDNN 9"}
 """Kernels of fused attention by the value of `flash`; 2 if not given."""
 LOCALLY_CONNECTED = (*POOLING, "filters", "block")
@@ -19,8 +26,12 @@ KERNEL_OPS = (
     "convolution", "transposed-convolution", "locally-connected", "transposed-locally-connected", "fully-connected",
     "matmul", "experts", "lstm", "gru", "rnn",
 )  # fmt: skip
+SCANS = ("causal-convolution", "chunked-scan", "selective-scan")
+"""Fused kernels along the tokens of a recurrence. They have FLOP and no shape, and take the time of their bytes, or of
+their FLOP at the rate of a large product where that is more.
+"""
 KNOWN_OPS = (
-    *KERNEL_OPS, "custom", "embedding", "router", "pooling", "relu", "gelu", "silu", "softmax", "batch-norm",
+    *KERNEL_OPS, *SCANS, "custom", "embedding", "router", "pooling", "relu", "gelu", "silu", "softmax", "batch-norm",
     "layer-norm", "rms-norm", "lrn", "dropout", "add", "multiply", "divide", "concat", "loss",
 )  # fmt: skip
 """Operations of layers with FLOP or a shape, unless they have their own times. A layer with neither takes the time of
@@ -42,7 +53,7 @@ def shape_keys(op: str) -> tuple[str, ...]:
         "transposed-locally-connected": LOCALLY_CONNECTED,
         "pooling": POOLING,
         "experts": (*GEMM_KEYS, "experts"),
-        "softmax": (),
+        **dict.fromkeys((*SCANS, "layer-norm", "rms-norm", "softmax"), ()),
     }
     return known.get(op, GEMM_KEYS)
 

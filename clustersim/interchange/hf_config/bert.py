@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, token_head
 from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.transformer import Heads, attend, token_head
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
-from clustersim.model.catalogue.transformer import attention
 
 _PADDED = 2  # unused positions of RoBERTa: they are counted from after the padding index
 
@@ -26,12 +27,12 @@ class _Sizes:
     tokens: int
 
 
-def bert(net: HfNet, config: Config) -> None:
+def bert(net: BlockBuilder, config: Config) -> None:
     """Build BERT; without `architectures` the encoder and its pooler, as in the catalogue."""
     kinds = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification",
              "ForQuestionAnswering")  # fmt: skip
     kind = config.architecture([f"Bert{kind}" for kind in kinds]).removeprefix("Bert")
-    sizes = _sizes(config, vocabulary=30_522, positions=512, unused=0)
+    sizes = _sizes(net, config, unused=0)
     x = _encoder(net, sizes)
     first = Tensor(sizes.features)
     if kind in ("Model", "ForPreTraining", "ForSequenceClassification"):
@@ -48,11 +49,11 @@ def bert(net: HfNet, config: Config) -> None:
         token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
 
 
-def roberta(net: HfNet, config: Config) -> None:
+def roberta(net: BlockBuilder, config: Config) -> None:
     """Build RoBERTa: BERT's encoder, other heads, and two positions that are never used."""
     kinds = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
     kind = config.architecture([f"Roberta{kind}" for kind in kinds]).removeprefix("Roberta")
-    sizes = _sizes(config, vocabulary=50_265, positions=512, unused=_PADDED)
+    sizes = _sizes(net, config, unused=_PADDED)
     x = _encoder(net, sizes)
     first = Tensor(sizes.features)
     if kind == "ForMaskedLM":
@@ -66,33 +67,38 @@ def roberta(net: HfNet, config: Config) -> None:
         token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
 
 
-def _sizes(config: Config, vocabulary: int, positions: int, unused: int) -> _Sizes:
-    features, heads = config.size("hidden_size", 768), config.size("num_attention_heads", 12)
+def _sizes(net: BlockBuilder, config: Config, unused: int) -> _Sizes:
+    features, heads = config.size("hidden_size"), config.size("num_attention_heads")
     config.split("hidden_size", features, "num_attention_heads", heads)
-    positions = config.size("max_position_embeddings", positions)
+    positions = config.size("max_position_embeddings")
     sizes = _Sizes(
-        layers=config.layers("num_hidden_layers", 12),
+        layers=config.layers("num_hidden_layers"),
         features=features,
         heads=heads,
-        width=config.size("intermediate_size", 3072),
-        function=config.text("hidden_act", "gelu"),
-        vocabulary=config.size("vocab_size", vocabulary),
+        width=config.size("intermediate_size"),
+        function=config.function("hidden_act"),
+        vocabulary=config.size("vocab_size"),
         positions=positions,
-        segments=config.size("type_vocab_size", 2),
+        segments=config.size("type_vocab_size"),
         labels=config.labels(),
         tokens=config.tokens(max(1, positions - unused), learned=True),
     )
+    keys = {"hidden_dropout_prob": "drop", "attention_probs_dropout_prob": "drop_weights"}
+    net.keeps = {name for key, name in keys.items() if not config.drops(key)}
+    config.without_effect("classifier_dropout")
+    config.flag("tie_word_embeddings")
     config.check()
     return sizes
 
 
-def _encoder(net: HfNet, sizes: _Sizes) -> Tensor:
+def _encoder(net: BlockBuilder, sizes: _Sizes) -> Tensor:
     rows = [sizes.vocabulary, sizes.positions, sizes.segments]
     x = net.embedding("embeddings", sizes.tokens, sizes.features, rows)
+    heads = Heads(sizes.heads, sizes.features // sizes.heads, drops=True)
     x = net.dropout("embeddings.drop", net.layer_norm("embeddings.norm", x))
     for number in range(sizes.layers):
         name = f"layer.{number}"
-        y = attention(net, f"{name}.attention", x, sizes.heads, fused=False)
+        y = net.dropout(f"{name}.attention.drop", attend(net, f"{name}.attention", x, heads))
         x = net.layer_norm(f"{name}.attention.norm", net.add(f"{name}.attention.add", x, y))
         y = feed_forward(net, f"{name}.feed_forward", x, sizes.width, sizes.function)
         y = net.dropout(f"{name}.feed_forward.drop", y)
@@ -100,7 +106,7 @@ def _encoder(net: HfNet, sizes: _Sizes) -> Tensor:
     return x
 
 
-def _word_head(net: HfNet, x: Tensor, sizes: _Sizes) -> None:
+def _word_head(net: BlockBuilder, x: Tensor, sizes: _Sizes) -> None:
     """Predict every word: a layer as wide, and the embedding's matrix with a separate bias."""
     y = net.activation("head.act", sizes.function, net.linear("head.transform", x, sizes.features))
     y = net.linear("head.words", net.layer_norm("head.norm", y), sizes.vocabulary, bias=False, tied=True)

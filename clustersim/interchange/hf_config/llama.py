@@ -2,94 +2,117 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import Grouped, HfNet, gated_feed_forward, grouped_attention, op_of
 from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.decoder import FULL, SLIDING, read_frame, read_grouped, read_masks, rotated_share
+from clustersim.model.blocks.attention import Mask, grouped_attention
+from clustersim.model.blocks.decoder import FeedForward, decoder, head, pre_norm_decoder
+from clustersim.model.blocks.feed_forward import feed_forward, gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 
-@dataclass(frozen=True)
-class _Defaults:
-    """Defaults of the family's class; `kv_heads` 0 is one for each query."""
-
-    prefix: str
-    vocabulary: int
-    width: int
-    kv_heads: int
-    positions: int
-    qkv_bias: bool = False
-    experts: int = 0
-
-
-def llama(net: HfNet, config: Config) -> None:
+def llama(net: BlockBuilder, config: Config) -> None:
     """Build a Llama."""
-    _decoder(net, config, _Defaults("Llama", 32_000, 11_008, 0, 2048))
-
-
-def mistral(net: HfNet, config: Config) -> None:
-    """Build Mistral (Jiang et al., 2023). All pairs of tokens are counted, including those outside its window."""
-    _decoder(net, config, _Defaults("Mistral", 32_000, 14_336, 8, 131_072))
-
-
-def mixtral(net: HfNet, config: Config) -> None:
-    """Build Mixtral (Jiang et al., 2024): Mistral with experts, of which each token uses some."""
-    _decoder(net, config, _Defaults("Mixtral", 32_000, 14_336, 8, 131_072, experts=8))
-
-
-def qwen2(net: HfNet, config: Config) -> None:
-    """Build Qwen2 (2024): Llama with biases on query, key and value."""
-    _decoder(net, config, _Defaults("Qwen2", 151_936, 22_016, 32, 32_768, qkv_bias=True))
-
-
-def _decoder(net: HfNet, config: Config, default: _Defaults) -> None:
-    causal, plain, scored = (f"{default.prefix}{end}" for end in ("ForCausalLM", "Model", "ForSequenceClassification"))
-    kind = config.architecture([causal, plain, scored])
-    features, layers = config.size("hidden_size", 4096), config.layers("num_hidden_layers", 32)
-    vocabulary, width = config.size("vocab_size", default.vocabulary), config.size("intermediate_size", default.width)
-    attention = _attention_sizes(config, features, default)
-    function, tied = config.text("hidden_act", "silu"), config.flag("tie_word_embeddings", False)
-    bias = config.flag("mlp_bias", False)
-    num, active = (config.size("num_local_experts", default.experts or 1), config.size("num_experts_per_tok", 2))
-    if default.experts and active > num:
-        config.wrong("num_experts_per_tok", f"there are {num} experts (got {active})", active, f"1 to {num}")
-    tokens = config.tokens(config.size("max_position_embeddings", default.positions), learned=False)
-    labels = config.labels()
+    frame = read_frame(config, "Llama")
+    bias = config.flag("attention_bias")
+    attention = replace(read_grouped(config, frame), bias=bias, output_bias=bias)
+    feed = _gated(net, config, config.flag("mlp_bias"))
     config.check()
-    x = net.embedding("embedding", tokens, features, rows=[vocabulary])
-    for number in range(layers):
-        name = f"layers.{number}"
-        y = grouped_attention(net, f"{name}.attention", net.rms_norm(f"{name}.norm1", x), attention)
+    pre_norm_decoder(net, frame, attention, [Mask()] * frame.layers, feed)
+
+
+def mistral(net: BlockBuilder, config: Config) -> None:
+    """Build Mistral (Jiang et al., 2023): tokens see those in a window before them."""
+    frame = read_frame(config, "Mistral")
+    attention, window = read_grouped(config, frame), config.optional_size("sliding_window")
+    feed = _gated(net, config)
+    config.check()
+    pre_norm_decoder(net, frame, attention, [Mask(window=window)] * frame.layers, feed)
+
+
+def qwen2(net: BlockBuilder, config: Config) -> None:
+    """Build Qwen2 (2024): Llama with biases on query, key and value; the last layers may have a window."""
+    frame = read_frame(config, "Qwen2")
+    attention, masks = replace(read_grouped(config, frame), bias=True), late_windows(config, frame.layers)
+    feed = _gated(net, config)
+    config.check()
+    pre_norm_decoder(net, frame, attention, masks, feed)
+
+
+def qwen3(net: BlockBuilder, config: Config) -> None:
+    """Build Qwen3 (Yang et al., 2025): queries and keys are normalised head by head."""
+    frame = read_frame(config, "Qwen3")
+    bias = config.flag("attention_bias")
+    attention = replace(read_grouped(config, frame), bias=bias, output_bias=bias, norm="head")
+    masks, feed = late_windows(config, frame.layers), _gated(net, config)
+    config.check()
+    pre_norm_decoder(net, frame, attention, masks, feed)
+
+
+def phi3(net: BlockBuilder, config: Config) -> None:
+    """Build Phi-3 (Abdin et al., 2024) and Phi-4: one product for query, key and value, one for gate and features."""
+    frame = read_frame(config, "Phi3")
+    window, share = config.optional_size("sliding_window"), rotated_share(config)
+    attention = replace(read_grouped(config, frame), joined=True, rotated=share)
+    width, function = config.size("intermediate_size"), config.function("hidden_act")
+    net.keeps = {name for name, key in (("drop", "embd_pdrop"), ("drop1", "resid_pdrop")) if not config.drops(key)}
+    net.keeps |= {"drop2"} & {each.replace("1", "2") for each in net.keeps}
+    config.check()
+
+    def feed(name: str, _: int, x: Tensor) -> Tensor:
+        y = gated_feed_forward(net, name, x, width, function, joined=True)
+        return net.dropout(f"{name}.drop2", y)
+
+    pre_norm_decoder(net, frame, attention, [Mask(window=window)] * frame.layers, feed)
+
+
+def olmo2(net: BlockBuilder, config: Config) -> None:
+    """Build OLMo 2 (Team OLMo, 2025): norms behind attention and feed-forward, and over all queries and all keys."""
+    frame = read_frame(config, "Olmo2")
+    bias = config.flag("attention_bias")
+    attention = replace(read_grouped(config, frame), bias=bias, output_bias=bias, norm="all")
+    width, function = config.size("intermediate_size"), config.function("hidden_act")
+    config.check()
+
+    def block(name: str, _: int, x: Tensor) -> Tensor:
+        y = net.rms_norm(f"{name}.norm1", grouped_attention(net, f"{name}.attention", x, attention))
         x = net.add(f"{name}.attention.add", x, y)
-        y = net.rms_norm(f"{name}.norm2", x)
-        if default.experts:
-            y = _experts(net, f"{name}.experts", y, width, function, num, active)
-        else:
-            y = gated_feed_forward(net, f"{name}.feed_forward", y, width, function, bias)
-        x = net.add(f"{name}.feed_forward.add", x, y)
-    x = net.rms_norm("norm", x)
-    if kind == causal:
-        x = net.linear("head", x, vocabulary, bias=False, tied=tied)
-    elif kind == scored:
-        x = net.linear("score", x, labels, bias=False)
-    net.loss("loss", x)
+        y = gated_feed_forward(net, f"{name}.feed_forward", x, width, function)
+        return net.add(f"{name}.feed_forward.add", x, net.rms_norm(f"{name}.norm2", y))
+
+    head(net, frame, net.rms_norm("norm", decoder(net, frame, block)))
 
 
-def _attention_sizes(config: Config, features: int, default: _Defaults) -> Grouped:
-    heads = config.size("num_attention_heads", 32)
-    kv_heads = config.size("num_key_value_heads", min(default.kv_heads, heads) or heads)
-    config.split("num_attention_heads", heads, "num_key_value_heads", kv_heads)
-    width = config.size("head_dim", max(1, features // heads))
-    if config.values.get("head_dim") is None:
-        config.split("hidden_size", features, "num_attention_heads", heads)
-    bias = config.flag("attention_bias", default.qkv_bias) or default.qkv_bias
-    return Grouped(heads, kv_heads, width, bias, output_bias=bias and not default.qkv_bias)
+def starcoder2(net: BlockBuilder, config: Config) -> None:
+    """Build StarCoder2 (Lozhkov et al., 2024): layer norms, biases, two linear layers, and a window."""
+    frame = read_frame(config, "Starcoder2")
+    window, bias = config.optional_size("sliding_window"), config.flag("use_bias")
+    attention = replace(read_grouped(config, frame), bias=bias, output_bias=bias)
+    width, function = config.size("intermediate_size"), config.function("hidden_act")
+    net.keeps = set() if config.drops("residual_dropout") else {"drop1", "drop2"}
+    net.keeps |= set() if config.drops("embedding_dropout") else {"drop"}
+    config.check()
+
+    def block(name: str, _: int, x: Tensor) -> Tensor:
+        y = net.layer_norm(f"{name}.norm1", x)
+        y = grouped_attention(net, f"{name}.attention", y, attention, Mask(window=window))
+        x = net.add(f"{name}.attention.add", x, net.dropout(f"{name}.attention.drop1", y))
+        y = feed_forward(net, f"{name}.feed_forward", net.layer_norm(f"{name}.norm2", x), width, function, bias)
+        return net.add(f"{name}.feed_forward.add", x, net.dropout(f"{name}.feed_forward.drop2", y))
+
+    head(net, frame, net.layer_norm("norm", decoder(net, frame, block)))
 
 
-def _experts(net: HfNet, name: str, x: Tensor, width: int, function: str, num: int, active: int) -> Tensor:
-    """Add a gated layer of several experts: a router, the three GEMMs of the chosen experts, and their weighted sum."""
-    net.router(f"{name}.router", x, num)
-    y = net.experts(f"{name}.in", x, width, num, active, count=2)
-    y = net.gate(f"{name}.gate", y, op_of(function))
-    y = net.experts(f"{name}.out", y, x.channels, num, active)
-    return net.weighted_sum(f"{name}.sum", y)
+def late_windows(config: Config, layers: int) -> list[Mask]:
+    """Return the masks of Qwen's classes: layers from `max_window_layers` on have a window, if they are to use it."""
+    window, first = config.optional_size("sliding_window", least=0), config.size("max_window_layers", least=0)
+    used = config.flag("use_sliding_window") and window
+    return read_masks(config, layers, window or None, lambda number: SLIDING if used and number >= first else FULL)
+
+
+def _gated(net: BlockBuilder, config: Config, bias: bool = False) -> FeedForward:
+    """Read the sizes of a gated feed-forward layer, and return what adds it."""
+    width, function = config.size("intermediate_size"), config.function("hidden_act")
+    return lambda name, _, x: gated_feed_forward(net, name, x, width, function, bias)
