@@ -14,6 +14,7 @@ from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.training_cards import with_training_cards
+from clustersim.topology.explicit_host import MAX_LINKS
 from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.host_table import HOSTS
 
@@ -54,6 +55,9 @@ def host_of(shape: HostShape, gpu: str) -> HostTemplate:
     sheet = load_gpu(gpu)
     told, notes = with_training_cards(shape)
     told, more = _with_nvswitches(told if told.sockets_are_known else _at_one_socket(told), sheet)
+    if len(told.joints) > MAX_LINKS:
+        got = f"{len(told.joints)} links"
+        raise InputError(f"the host has {got} between its devices", got=got, allowed=f"at most {MAX_LINKS}")
     host = _explicit(told, gpu, sheet)
     notes = (*shape.notes, *notes, *more, *_assumed(told, sheet))
     template = _same_template(told, gpu)
@@ -131,8 +135,9 @@ def _with_nvswitches(shape: HostShape, gpu: Gpu) -> tuple[HostShape, tuple[str, 
         if len(counts) == 1 and (len(group) - 1) * max(counts) > most:
             switch = f"nvswitch{sum(device.kind == 'nvswitch' for device in devices)}"
             devices.append(HostDevice(switch, "nvswitch"))
-            link = next(joint.link for joint in joints if joint.kind == "nvlink" and joint.a in group)
-            joints = [joint for joint in joints if joint.kind != "nvlink" or not {joint.a, joint.b} <= set(group)]
+            own = set(group)
+            link = next(joint.link for joint in joints if joint.kind == "nvlink" and joint.a in own)
+            joints = [joint for joint in joints if joint.kind != "nvlink" or not {joint.a, joint.b} <= own]
             joints += [HostJoint(name, switch, "nvlink", max(counts), link) for name in group]
     for name in shape.gpus if gpu.num_nvlinks else ():
         used = sum(joint.count for joint in joints if name in (joint.a, joint.b) and joint.kind in ("nvlink", "xgmi"))

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from clustersim.errors import InputError
 
-MAX_GPUS, MAX_DEVICES, MAX_COUNT = 256, 1500, 200
+MAX_GPUS, MAX_SOCKETS, MAX_DEVICES, MAX_COUNT = 256, 64, 1500, 200
 """Limits of a host, so that a wrong file does not exhaust the memory; `MAX_COUNT` is of links between two devices."""
 
 SAME_SWITCH, BELOW_SWITCH, SAME_SOCKET, OTHER_SOCKET = range(4)
@@ -63,10 +63,17 @@ class HostShape:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_gpus <= MAX_GPUS or len(self.devices) > MAX_DEVICES:
-            got = f"{self.num_gpus} GPUs and {len(self.devices)} devices"
-            allowed = f"1 to {MAX_GPUS} GPUs and at most {MAX_DEVICES} devices"
+        num_sockets = len(self.of_kind("socket"))
+        is_small = self.num_gpus <= MAX_GPUS and num_sockets <= MAX_SOCKETS and len(self.devices) <= MAX_DEVICES
+        if not self.num_gpus or not is_small:
+            got = f"{self.num_gpus} GPUs, {num_sockets} sockets and {len(self.devices)} devices"
+            allowed = f"1 to {MAX_GPUS} GPUs, at most {MAX_SOCKETS} sockets and {MAX_DEVICES} devices"
             raise InputError(f"the host has {got}; {allowed} are read", got=got, allowed=allowed)
+        ends = {end for joint in self.joints for end in (joint.a, joint.b)}
+        unknown = ends - {device.name for device in self.devices}
+        if unknown or len({device.name for device in self.devices}) < len(self.devices):
+            got = min(unknown, default="two devices of one name")
+            raise InputError(f"the devices of the host contradict its links ({got})", got=got)
 
     @cached_property
     def gpus(self) -> tuple[str, ...]:
@@ -88,7 +95,7 @@ class HostShape:
 
     def between(self, a: str, b: str) -> int:
         """Return the number of links that join two devices directly."""
-        return sum(joint.count for joint in self.joints if {joint.a, joint.b} == {a, b})
+        return self._counts.get(frozenset((a, b)), 0)
 
     def above(self, device: str) -> list[str]:
         """Return the PCIe switches above a device, and last the socket, if it is below one."""
@@ -107,6 +114,14 @@ class HostShape:
         if common in self._sockets:
             return SAME_SOCKET
         return SAME_SWITCH if one[0] == other[0] else BELOW_SWITCH
+
+    @cached_property
+    def _counts(self) -> dict[frozenset[str], int]:
+        found: dict[frozenset[str], int] = {}
+        for joint in self.joints:
+            ends = frozenset((joint.a, joint.b))
+            found[ends] = found.get(ends, 0) + joint.count
+        return found
 
     @cached_property
     def _sockets(self) -> frozenset[str]:

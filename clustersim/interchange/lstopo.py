@@ -190,7 +190,10 @@ def _walk(node: Element, above: str, slot: str | None, reader: _Reader) -> None:
     children = [child for child in node.findall("object") if id(child) in reader.with_devices]
     kind = node.get("type", "")
     if kind == "PCIDev":
-        _add_pci(node, above, _slower(_link(node, reader), slot), reader)
+        if id(node) in reader.found:
+            _add_pci(node, above, _slower(_link(node, reader), slot), reader)
+        for child in children:
+            _walk(child, above, None, reader)
     elif kind == "Bridge" and node.get("bridge_type") == "1-1" and len(children) > 1:
         switch = reader.add("plx", above, _slower(_link(node, reader), slot))
         for child in children:

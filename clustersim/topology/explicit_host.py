@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -161,7 +162,11 @@ class ExplicitHost(HostOfDevices):
         return next((dst for src, dst in ends if src == gpu and plan.kinds[dst] in ("plx", "socket")), None)
 
     def _node(self, name: str) -> HostNode:
-        return next(node for node in self.nodes if node.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, HostNode]:
+        return {node.name: node for node in self.nodes}
 
     def _nvlink(self, link: HostLink) -> str | None:
         """Return the NVLink of the first GPU of a link."""
