@@ -23,6 +23,7 @@ _TEMPLATES = {
     "a100-40gb": ("dgx-a100",), "a800": ("dgx-a100",), "h100": ("dgx-h100",), "h100-96gb": ("dgx-h100",),
     "h200": ("dgx-h100",), "h800": ("dgx-h100",), "h20": ("dgx-h100",), "b200": ("dgx-b200",), "b300": ("dgx-b200",),
     "mi250x": ("mi250x",), "mi300x": ("mi300x",), "mi325x": ("mi300x",), "mi355x": ("mi300x",),
+    "gh200": ("superchip",), "gb200": ("superchip",), "gb300": ("superchip",),
 }  # fmt: skip
 """Templates of machines with a GPU whose boards are joined by NVLink or xGMI."""
 
@@ -93,8 +94,6 @@ def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
         yield f"the sheet of {gpu.title} has no {what}: {_link_of(kinds, gpu)} is assumed for each link"
     if len(shape.of_kind("socket")) > 2:
         yield f"every two of the {len(shape.of_kind('socket'))} NUMA nodes are joined directly, as NCCL assumes"
-    if shape.num_hosts > 1:
-        yield f"{shape.num_hosts} such hosts are one NVLink domain"
 
 
 def _cpu(shape: HostShape, gpu: Gpu) -> str:
@@ -163,6 +162,8 @@ def _explicit(shape: HostShape, gpu: str, sheet: Gpu) -> dict[str, Any]:
     about: dict[str, Any] = {"template": "explicit", "gpu": gpu, "cpu": _cpu(shape, sheet)}
     if shape.gpudirect is not None:
         about["gpudirect"] = shape.gpudirect
+    if shape.num_hosts > 1:
+        about["nvlink_domain"] = shape.num_hosts
     if shape.memory_bytes is not None:
         about["memory"] = f"{shape.memory_bytes:.0f} B"
     nodes = [_node(device) for device in shape.devices]
@@ -192,6 +193,7 @@ def _same_template(shape: HostShape, gpu: str) -> dict[str, Any] | None:
     about |= {"nics": len(shape.nics)} if shape.nics else {}
     about |= {} if shape.gpudirect is None else {"gpudirect": shape.gpudirect}
     about |= {} if shape.cpu is None else {"cpu": shape.cpu}
+    about |= {"nvlink_domain": shape.num_hosts} if shape.num_hosts > 1 else {}
     for name in _TEMPLATES.get(gpu, ()):
         try:
             plan, other = _plan({"template": name, **about}), {**own, "cpu": shape.cpu or _default_cpu(name)}

@@ -20,6 +20,7 @@ from clustersim.topology.host import Bare
 from clustersim.topology.host_plan import HostPlan, HostRange, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
 from clustersim.topology.node_list import node_list
+from clustersim.topology.nvlink_domain import check_alone
 from clustersim.topology.shortest_path import ShortestPathRouter
 from clustersim.topology.topology import Links, Topology
 from clustersim.topology.wire import Cable, GpuName, LinkName, wire
@@ -148,6 +149,7 @@ class Explicit(HostedSpec):
                 bare = template is None and node.gpu is not None
                 key = "host" if node.host is None else f"nodes.{number}.host"
                 plan = Bare(gpu=node.gpu).plan() if bare else self.host_plan(template, key)
+                check_alone(plan, key)
                 used = min(len(plan.ports), max(1, cables[node.name]))
                 ports = [plan.ports[number * len(plan.ports) // used] for number in range(used)]
                 plans[node.name] = replace(plan, ports=ports)

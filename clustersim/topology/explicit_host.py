@@ -75,6 +75,13 @@ class ExplicitHost(HostOfDevices):
         default=(), max_length=MAX_LINKS, description="links: [{a: gpu0, b: gpu1, link: nvlink-3, count: 4}, ...]"
     )
 
+    nvlink_domain: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="hosts whose GPUs one layer of NVSwitches joins: this host's one `nvswitch` is that of all of them",
+    )
+
     @model_validator(mode="after")
     def _check(self) -> ExplicitHost:
         mistakes = [*self._wrong_nodes(), *self._wrong_links()]
@@ -129,7 +136,7 @@ class ExplicitHost(HostOfDevices):
         The memory of a GPU's messages is that of the nearest socket, and the GPU's own if there is no socket. A card's
         own rate limits its slot.
         """
-        plan = HostPlan(gpudirect=self.gpudirect, cpu=self.cpu)
+        plan = HostPlan(gpudirect=self.gpudirect, cpu=self.cpu, domain=self.nvlink_domain)
         last = max((number for number, node in enumerate(self.nodes) if node.kind == "socket"), default=-1)
         numbers = {node.name: plan.add(node.name, node.kind) for node in self.nodes[: last + 1]}
         sockets = self._of_kind(numbers, "socket")

@@ -11,6 +11,7 @@ from clustersim.errors import InputError
 from clustersim.interchange.host_of import host_of
 from clustersim.interchange.host_shape import BELOW_SWITCH, OTHER_SOCKET, SAME_SOCKET, SAME_SWITCH, HostJoint, HostShape
 from clustersim.interchange.nccl_topo import read_nccl_topology
+from clustersim.topology import load_topology
 
 
 def gpu(number: int, links: str = "", more: str = "") -> str:
@@ -161,7 +162,12 @@ def test_equal_hosts_of_a_dump_are_one_nvlink_domain() -> None:
     hosts = "".join(f'<cpu host_hash="{number}">{gpu(0, link)}{gpu(1, link)}</cpu>' for number in range(3))
     shape = read_nccl_topology(f"<system>{hosts}</system>")
     assert (shape.num_gpus, shape.num_hosts) == (2, 3)
-    assert "3 such hosts are one NVLink domain" in host_of(shape, "gb200").notes
+    host = host_of(shape, "gb200").host
+    assert host["nvlink_domain"] == 3
+    cluster = load_topology({"kind": "star", "num_hosts": 6, "link": "400 Gbit/s", "host": host})
+    kinds = [cluster.node_kinds[cluster.links.dst[link]] for link in cluster.route(*cluster.gpus[[0, 5]].tolist())]
+    assert (kinds, cluster.num_gpus) == (["nvswitch", "gpu"], 12)
+    assert len(cluster.route(*cluster.gpus[[0, 6]].tolist())) > 2
     apart = f'<system><cpu host_hash="1">{gpu(0)}</cpu><cpu host_hash="2">{gpu(0)}{gpu(1)}</cpu></system>'
     first = read_nccl_topology(apart)
     assert (first.num_gpus, first.num_hosts) == (1, 1)

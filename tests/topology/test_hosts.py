@@ -39,6 +39,9 @@ def cables(topology, kind):
         ("dgx-a100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
         ("dgx-h100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
         ("dgx-b200", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
+        ("superchip", 4, {"socket": 2, "nvswitch": 1, "nic": 4}),
+        ("mi300x", 8, {"socket": 2, "plx": 8, "nvswitch": 0, "nic": 8}),
+        ("mi250x", 8, {"socket": 1, "plx": 4, "nvswitch": 0, "nic": 4}),
     ],
 )
 def test_a_template_has_its_parts(template, num_gpus, counts):

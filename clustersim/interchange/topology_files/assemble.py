@@ -99,7 +99,11 @@ def _compare_routes(network: FabricShape, gpu: dict[str, int], topology: Topolog
 
 
 def _alone(found: HostTemplate, num_hosts: int | None, link: str | None, notes: list[str]) -> dict[str, Any]:
-    """Return a host alone, or several on a switch."""
+    """Return a host alone, or several on a switch: as many as an NVLink domain has, unless a number is given."""
+    domain = found.host.get("nvlink_domain", 1)
+    if num_hosts is None and domain > 1:
+        num_hosts = domain
+        notes.append(f"{domain} hosts are one NVLink domain, as in the file")
     if num_hosts in (None, 1) and link is None:
         if num_hosts is None:
             notes.append("one host without a network: give --hosts N and --link LINK for several on one switch")
