@@ -19,11 +19,15 @@ _PIPED_WIDTH = 140  # columns of the table if there is no terminal
 
 def run(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of a shipped one (clustersim list).")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A scenario file, or the name of a shipped one (clustersim list); default: the keys of --set alone.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the scenario, such as 'batch.per_gpu=32'."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
     measured: Annotated[
         list[str] | None,
@@ -64,7 +68,9 @@ def run(
     from clustersim.sweep import sweep
 
     overrides = [*(settings or []), *map(price_setting, price or []), *([] if seed is None else [f"seed={seed}"])]
-    loaded = load_scenario(scenario, overrides=overrides, measured=measured or [])
+    if scenario is None and not settings:
+        raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
+    loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
     folder = Path("runs") / folder_name(result.name)

@@ -127,3 +127,45 @@ class TestTopology:
     def test_unknown_clusters_exit_3(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["topology", "show", "titanic"]) == 3
         assert "did you mean 'titan'" in capsys.readouterr().err
+
+
+class TestImportTopology:
+    MATRIX = "GPU0 GPU1 NIC0\nGPU0 X NV12 PXB\nGPU1 NV12 X SYS\nNIC0 PXB SYS X\n"
+
+    def test_it_writes_a_file_and_prints_the_notes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, out = tmp_path / "topo.txt", tmp_path / "cluster.yaml"
+        source.write_text(self.MATRIX)
+        options = ["--gpu", "a100", "--hosts", "2", "--link", "25 Gbit/s"]
+        assert main(["import", "topology", str(source), *options, "-o", str(out)]) == 0
+        printed = capsys.readouterr()
+        assert "star: 2 hosts, 4 GPUs" in printed.out
+        assert "note: 2 hosts are on one switch" in printed.err
+        assert clustersim.load_topology(out).num_gpus == 4
+        assert "# note: 2 hosts are on one switch" in out.read_text()
+
+    @pytest.mark.parametrize(
+        ("text", "options", "says"),
+        [
+            ("hello", [], "topo.txt: this is no description of a host or a network known here"),
+            (MATRIX, [], "gpu: the file does not name the GPU"),
+            (MATRIX, ["--gpu", "a1000"], "a1000"),
+            (MATRIX, ["--gpu", "a100", "--format", "dot"], "no topology format is called 'dot'"),
+            (MATRIX, ["--gpu", "a100", "--link", "fast"], "fast"),
+            (MATRIX, ["--gpu", "a100", "-o", "cluster.txt"], "a topology file ends in .yaml"),
+        ],
+    )
+    def test_what_is_wrong_exits_3(
+        self, text: str, options: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        source = tmp_path / "topo.txt"
+        source.write_text(text)
+        assert main(["import", "topology", str(source), *options]) == 3
+        assert says in capsys.readouterr().err
+
+
+def test_keys_alone_are_a_scenario(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["model=alexnet", "topology=star.yaml", "topology.gpu=v100", "num_gpus=2", "batch.per_gpu=4"]
+    assert main(["run", "--no-report", *(word for key in keys for word in ("--set", key))]) == 0
+    assert "scenario" in capsys.readouterr().out
+    assert main(["run"]) == 2
+    assert "name a SCENARIO" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isclose
 from typing import NamedTuple
 
 from clustersim.errors import InputError
@@ -129,7 +130,7 @@ def rate_text(bytes_per_s: float) -> str:
 
 
 def delay_text(delay_s: float) -> str:
-    """Return a delay as a topology file has it; reading it gives the same number.
+    """Return a delay as a topology file has it, to twelve digits.
 
     >>> delay_text(5e-7), delay_text(0.0), delay_text(1 / 3)
     ('500 ns', '0 ns', '0.3333333333333333 s')
@@ -137,7 +138,11 @@ def delay_text(delay_s: float) -> str:
     for unit in ("s", "ms", "us", "ns"):
         value = delay_s / parse(f"1 {unit}", "duration")
         text = f"{value:.12g} {unit}"
-        if (value >= 1 or unit == "ns") and "e" not in text and parse(text, "duration") == delay_s:
+        if (
+            (value >= 1 or unit == "ns")
+            and "e" not in text
+            and isclose(parse(text, "duration"), delay_s, rel_tol=1e-12)
+        ):
             return text
     return f"{delay_s!r} s"
 

@@ -24,6 +24,7 @@ from clustersim.reading import read_text
 from clustersim.registry import Registry
 
 MAX_BYTES = 32 << 20
+_HEAD = 1 << 18  # characters by which a format is recognised
 
 
 class TopologyFormat(NamedTuple):
@@ -97,7 +98,8 @@ def _read(path: Path, format_name: str | None) -> tuple[str, HostShape | FabricS
 
 
 def _format_of(text: str) -> str:
-    name = next((name for name in FORMATS if FORMATS[name].looks_like(text)), None)
+    head = text[:_HEAD]
+    name = next((name for name in FORMATS if FORMATS[name].looks_like(head)), None)
     if name is None:
         known = "; ".join(f"{name}: {each.title}" for name, each in FORMATS.items())
         raise InputError(

@@ -6,6 +6,7 @@ two instances' components, `one2one` in turn or `many2many` each with each; the 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import product
@@ -22,9 +23,9 @@ from clustersim.interchange.topology_files.fabric_shape import (
     natural,
     rate_text,
 )
-from clustersim.reading import Limits, TreeNode, read_yaml
+from clustersim.reading import Limits, TreeNode, check_extent, from_python, read_yaml
 
-_LIMITS = Limits(num_bytes=8 << 20, num_events=150_000, num_values=200_000)
+_LIMITS = Limits(num_bytes=8 << 20, num_events=60_000, num_values=200_000)
 _SLICE = re.compile(r"([^\[\].]+)(?:\[(-?\d{1,9})?(:)?(-?\d{1,9})?(?::(-?\d{1,9})?)?\])?")
 _RATES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 _DELAYS = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -58,9 +59,7 @@ def looks_like_infragraph(text: str) -> bool:
 
 def read_infragraph(text: str) -> FabricShape:
     """Return an instance with xpus as a host, every other one as a switch, and a cable for each edge between them."""
-    root, mistakes = read_yaml(text, None, limits=_LIMITS)
-    if mistakes:
-        raise InputError(mistakes)
+    root = _tree(text)
     inside = root.child("infrastructure") if isinstance(root.value, dict) else None
     graph = inside or root
     _check_keys(graph)
@@ -70,6 +69,32 @@ def read_infragraph(text: str) -> FabricShape:
     links = {name: _link(node) for name, node in _named(graph, "links")}
     cables = list(_cables(graph, devices, instances, links))
     return _shape(devices, instances, cables)
+
+
+def _tree(text: str) -> TreeNode:
+    """Return the tree of a YAML or JSON text; that of JSON has no places."""
+    if len(text) > _LIMITS.num_bytes or text.count(",") + text.count("\n") > _LIMITS.num_values:
+        most = f"{_LIMITS.num_bytes >> 20} MiB and {_LIMITS.num_values:,} values"
+        raise InputError(
+            f"this InfraGraph is too large: at most {most} are read", got=f"{len(text)} bytes", allowed=most
+        )
+    if text.lstrip()[:1] == "{":
+        try:
+            read = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            pass  # the reader of YAML says where the text is wrong
+        else:
+            root = from_python(read)
+            check_extent(root, _LIMITS.num_values)
+            return root
+    root, mistakes = read_yaml(text, None, limits=_LIMITS)
+    if mistakes:
+        raise InputError(mistakes)
+    return root
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"a number must be finite (got {text})")
 
 
 def _check_keys(graph: TreeNode) -> None:

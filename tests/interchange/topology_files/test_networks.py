@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from clustersim.errors import InputError
 from clustersim.interchange.topology_files import FORMATS, import_topology, topology_text
@@ -181,7 +184,7 @@ class TestSlurm:
         ("text", "message"),
         [
             ("SwitchName=a Nodes=n[1-3", r"0\.txt:1: this is not a list of names"),
-            ("SwitchName=a Nodes=n[1-999999999]", "more than 50,000 names"),
+            ("SwitchName=a Nodes=n[1-999999999]", "at most 50,000 names are read"),
             ("SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2", r"0\.txt:2: the switch 'a' is given twice"),
             ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "no switch has nodes"),
             ("SwitchName=a Nodes=n1 Switches=b\nSwitchName=b Switches=a", "is above itself"),
@@ -338,6 +341,10 @@ class TestInfraGraph:
         )
         found, _ = imported(tmp_path, text)
         assert found["oversubscription"] == 0.5
+        as_json = json.dumps(YAML(typ="safe").load(text))
+        assert imported(tmp_path, as_json)[0] == found
+        with pytest.raises(InputError, match="a number above zero"):
+            imported(tmp_path, as_json.replace("400", "NaN"))
 
     def test_a_link_without_a_bandwidth_takes_that_of_the_option(self, tmp_path: Path) -> None:
         text = samples.INFRAGRAPH.replace(", physical: {bandwidth: {gigabits_per_second: 400}, latency: {us: 1}}", "")
@@ -425,3 +432,30 @@ def test_mutated_files_are_refused_clearly_or_read(text: str, link: str | None, 
     )
     assert was_read + refused == 500
     assert refused > 50
+
+
+_ZONE = '<platform version="4.1"><zone id="z" routing="Full">'
+LARGE = {
+    "switches of InfiniBand": "".join(f'Switch 41 "S-{n:x}" # "s{n}" base port 0\n' for n in range(100_000)),
+    "switches of SLURM": "".join(f"SwitchName=s{n} Nodes=n{n}\n" for n in range(150_000)),
+    "a list of SLURM": "SwitchName=s Nodes=n[" + "1," * 1_500_000 + "1]",
+    "a continued line": "SwitchName=s \\\n" * 200_000,
+    "a flat XML": "<platform>" + "<a/>" * 1_000_000,
+    "a deep XML": "<platform>" + "<zone>" * 500_000,
+    "hosts of SimGrid": _ZONE + "".join(f'<host id="{n}"/>' for n in range(150_000)) + "</zone></platform>",
+    "a radical": f'{_ZONE}<cluster id="a" radical="{"0-49999," * 300_000}1" bw="1Bps" lat="0s"/></zone></platform>',
+    "a list of InfraGraph": '{"devices": [], "instances": [' + "{}," * 1_000_000 + "{}]}",
+    "a deep InfraGraph": "devices:\ninstances: " + "[" * 2_000_000,
+    "lists of ASTRA-sim": "npus_count: [" + "1," * 1_500_000 + "1]",
+    "nothing known": "\n" * 3_000_000,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_file_is_refused_in_time(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text(LARGE[name], encoding="utf-8")
+    start = time.process_time()
+    with pytest.raises(InputError):
+        import_topology([path], link="1 GB/s")
+    assert time.process_time() - start < 2 + len(LARGE[name]) / 1e7
