@@ -79,6 +79,12 @@ def _gbit(bytes_per_s: float) -> str:
 
 def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
     """Yield what had to be assumed, as the report has neither."""
+    if shape.gpu is not None and load_gpu(shape.gpu).architecture != gpu.architecture:
+        yield f"the GPUs of the file are {load_gpu(shape.gpu).title}, and {gpu.title} is taken for them"
+    if len(shape.sheets) > 1:
+        named = ", ".join(sorted(str(sheet) for sheet in shape.sheets if sheet is not None))
+        others = f"; unknown ones are {gpu.name}" if None in shape.sheets else ""
+        yield f"the GPUs are of several kinds ({named}){others}"
     if not shape.sockets_are_known:
         yield (
             "devices of one NUMA node are reported to be a socket apart, as in a virtual machine: the sockets are not "
@@ -166,13 +172,15 @@ def _explicit(shape: HostShape, gpu: str, sheet: Gpu) -> dict[str, Any]:
         about["nvlink_domain"] = shape.num_hosts
     if shape.memory_bytes is not None:
         about["memory"] = f"{shape.memory_bytes:.0f} B"
-    nodes = [_node(device) for device in shape.devices]
+    nodes = [_node(device, len(shape.sheets) > 1) for device in shape.devices]
     return {**about, "nodes": nodes, "links": [_link(joint, sheet) for joint in shape.joints]}
 
 
-def _node(device: HostDevice) -> dict[str, Any]:
+def _node(device: HostDevice, has_kinds: bool) -> dict[str, Any]:
+    """Return a node; a GPU has its own sheet in a host with several kinds of GPUs."""
     rate = {} if device.bytes_per_s is None else {"link": _gbit(device.bytes_per_s)}
-    return {"name": device.name, "kind": device.kind, **rate}
+    sheet = {"gpu": device.sheet} if has_kinds and device.sheet is not None else {}
+    return {"name": device.name, "kind": device.kind, **sheet, **rate}
 
 
 def _link(joint: HostJoint, sheet: Gpu) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def _link(joint: HostJoint, sheet: Gpu) -> dict[str, Any]:
 
 def _same_template(shape: HostShape, gpu: str) -> dict[str, Any] | None:
     """Return the template that is the same host, None if there is none. The rates of its cards are the network's."""
-    if len({card.bytes_per_s for card in shape.nics}) > 1:
+    if len({card.bytes_per_s for card in shape.nics}) > 1 or len(shape.sheets) > 1:
         return None
     devices = tuple(replace(device, bytes_per_s=None) for device in shape.devices)
     own = _explicit(replace(shape, devices=devices), gpu, load_gpu(gpu))

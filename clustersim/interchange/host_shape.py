@@ -18,11 +18,15 @@ SAME_SWITCH, BELOW_SWITCH, SAME_SOCKET, OTHER_SOCKET = range(4)
 
 @dataclass(frozen=True)
 class HostDevice:
-    """A `gpu`, `socket`, `plx` (PCIe switch), `nvswitch` or `nic`; the rate of a card (bytes/s), None if unknown."""
+    """A `gpu`, `socket`, `plx` (PCIe switch), `nvswitch` or `nic`.
+
+    `bytes_per_s` is the rate of a card and `sheet` that of a GPU, None if unknown.
+    """
 
     name: str
     kind: str
     bytes_per_s: float | None = None
+    sheet: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,9 @@ class HostShape:
 
     `gpudirect` is whether cards read GPU memory, None if unknown. `pcie_is_known` is false if the tool does not say
     where the GPUs are on PCIe; they are then below the first socket. `sockets_are_known` is false if devices may share
-    sockets that the tool keeps apart. `cpu` and `gpu` are the sheets that the tool's
-    names fit, `memory_bytes` the memory of the host, and `num_hosts` the number of hosts like this one whose NVSwitches
-    are connected. `notes` say what is not represented.
+    sockets that the tool keeps apart. `cpu` is the sheet that the tool's name fits, `memory_bytes` the memory of the
+    host, and `num_hosts` the number of hosts like this one whose NVSwitches are connected. `notes` say what is not
+    represented.
     """
 
     devices: tuple[HostDevice, ...]
@@ -57,7 +61,6 @@ class HostShape:
     pcie_is_known: bool = True
     sockets_are_known: bool = True
     cpu: str | None = None
-    gpu: str | None = None
     memory_bytes: float | None = None
     num_hosts: int = 1
     notes: tuple[str, ...] = field(default=())
@@ -79,6 +82,16 @@ class HostShape:
     def gpus(self) -> tuple[str, ...]:
         """The names of the GPUs."""
         return self.of_kind("gpu")
+
+    @cached_property
+    def sheets(self) -> frozenset[str | None]:
+        """The sheets that fit the GPUs; None is among them if one is unknown."""
+        return frozenset(device.sheet for device in self.devices if device.kind == "gpu")
+
+    @property
+    def gpu(self) -> str | None:
+        """The sheet of all GPUs, None if they are of several kinds or unknown."""
+        return next(iter(self.sheets)) if len(self.sheets) == 1 else None
 
     @property
     def num_gpus(self) -> int:

@@ -185,6 +185,16 @@ def test_gpus_are_numbered_by_dev_and_what_is_not_represented_is_noted() -> None
     assert read_nccl_topology(text.replace("<fan/>", "")) == replace(shape, notes=())
 
 
+def test_gpus_of_several_kinds_keep_their_sheets_and_another_gpu_is_noted() -> None:
+    ids = 'vendor="0x10de" device="0x{}"'
+    shape = read_nccl_topology(system(gpu(0, more=ids.format("20b2")) + gpu(1, more=ids.format("2330"))))
+    found = host_of(shape, "a100")
+    assert [node.get("gpu") for node in found.host["nodes"] if node["kind"] == "gpu"] == ["a100", "h100"]
+    assert "the GPUs are of several kinds (a100, h100)" in found.notes
+    same = read_nccl_topology(system(gpu(0, more=ids.format("20b2"))))
+    assert any(note.startswith("the GPUs of the file are NVIDIA A100") for note in host_of(same, "h100").notes)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
