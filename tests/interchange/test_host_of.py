@@ -76,7 +76,7 @@ def test_slow_cards_of_a_dump_are_left_out_and_the_others_have_their_rate() -> N
 
 
 def shape_of(nics: list[tuple[str, float | None]]) -> HostShape:
-    """Return two GPUs on a socket each, with cards on a switch (`a`, `b`) beside each, at the sockets or without one."""
+    """Return two GPUs, each on a switch of a socket, a third socket, and cards below these."""
     devices = [
         HostDevice(name, name[:-1]) for name in ("gpu0", "gpu1", "plx0", "plx1", "socket0", "socket1", "socket2")
     ]
