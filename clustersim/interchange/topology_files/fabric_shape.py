@@ -132,8 +132,8 @@ def rate_text(bytes_per_s: float) -> str:
 def delay_text(delay_s: float) -> str:
     """Return a delay as a topology file has it, to twelve digits.
 
-    >>> delay_text(5e-7), delay_text(0.0), delay_text(1 / 3)
-    ('500 ns', '0 ns', '0.3333333333333333 s')
+    >>> delay_text(5e-7), delay_text(0.0), delay_text(0.0025)
+    ('500 ns', '0 ns', '2.5 ms')
     """
     for unit in ("s", "ms", "us", "ns"):
         value = delay_s / parse(f"1 {unit}", "duration")
