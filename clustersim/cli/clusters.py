@@ -69,7 +69,8 @@ def export(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="json: node-link JSON for networkx. simgrid: a SimGrid platform with our routes, up to 128 GPUs.",
+            help="json: node-link JSON for networkx. nccl-xml: the first host as NCCL's topology (NCCL_TOPO_FILE). "
+            "simgrid: a SimGrid platform with our routes, up to 128 GPUs.",
         ),
     ] = "json",
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
@@ -94,7 +95,7 @@ def description(document: Mapping[str, Any]) -> str:
     from clustersim.units import format_rate
 
     lines = [
-        f"hosts      {document['num_hosts']}",
+        f"hosts      {document['num_hosts']}{_in_domains(document)}",
         f"GPUs       {document['num_gpus']}",
         f"links      {document['num_links']} (directed)",
         f"bisection  {_or_dash(document['bisection_bytes_per_s'], format_rate)} between the halves of rank order",
@@ -104,6 +105,12 @@ def description(document: Mapping[str, Any]) -> str:
     if route:
         lines += ["route", *(f"  {link}" for link in route["links"]), *_route_summary(route)]
     return "\n".join(lines)
+
+
+def _in_domains(document: Mapping[str, Any]) -> str:
+    """Return in how many NVLink domains of several hosts the hosts are, if in any."""
+    number = document["num_nvlink_domains"]
+    return "" if number is None else f", in {number} NVLink domain{'s' if number > 1 else ''}"
 
 
 def _route_summary(route: Mapping[str, Any]) -> list[str]:

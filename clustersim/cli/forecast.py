@@ -36,6 +36,10 @@ def run(
             help="Anchor the forecast on a measured run: '8=105.2/s' (samples) or '8=1.2s' (of an iteration).",
         ),
     ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GPU=DOLLARS", help="Price of one GPU for an hour, instead of its sheet's: 'h100=2.5'."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random streams.", min=0)] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
@@ -59,10 +63,11 @@ def run(
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
     from clustersim.cli.progress import progress
+    from clustersim.hardware.price import price_setting
     from clustersim.scenario import load_scenario
     from clustersim.sweep import sweep
 
-    overrides = [*(settings or []), *([] if seed is None else [f"seed={seed}"])]
+    overrides = [*(settings or []), *map(price_setting, price or []), *([] if seed is None else [f"seed={seed}"])]
     if scenario is None and not settings:
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])

@@ -151,9 +151,9 @@ def _topologies() -> Mapping[str, str]:
 
 
 def _hosts() -> Mapping[str, str]:
-    from clustersim.topology import HOSTS
+    from clustersim.topology import HOST_SHEETS, HOSTS
 
-    return _summaries(HOSTS)
+    return {**_summaries(HOSTS), **HOST_SHEETS}
 
 
 def _placements() -> Mapping[str, str]:

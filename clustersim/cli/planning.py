@@ -43,6 +43,10 @@ def plan(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override a key; 'parallelism.tensor=8' fixes a degree."),
     ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GPU=DOLLARS", help="Price of one GPU for an hour, instead of its sheet's: 'h100=2.5'."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per layout.")] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0: one per core.", min=0)] = 0,
@@ -58,6 +62,7 @@ def plan(
     among the best. Values that the scenario gives under `parallelism`, and its algorithm and buckets, do not change.
     """
     from clustersim.cli.progress import progress
+    from clustersim.hardware.price import price_setting
     from clustersim.planner import plan as find
 
     with progress(quiet) as on_progress:
@@ -67,7 +72,7 @@ def plan(
             objective=objective,
             top=top,
             batches=() if batch is None else _numbers(batch, "--batch"),
-            overrides=settings or [],
+            overrides=[*(settings or []), *map(price_setting, price or [])],
             across_hosts=across_hosts,
             also=[] if also is None else [part.strip() for part in also.split(",")],
             workers=workers,

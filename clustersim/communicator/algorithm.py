@@ -71,7 +71,7 @@ def schedule_collective(
     of `pauses_s`. Raise InputError where the algorithm cannot run there.
     """
     check_algorithm(op, algorithm, topology, gpus, transport, dims)
-    groups = by_host(topology.gpu_hosts[gpus])
+    groups = by_host(topology.gpu_domains[gpus])
     name = algorithm_name(op, algorithm, topology, gpus, num_bytes, transport)
     make_schedule = algorithms_of(op)[name]
     options: dict[str, Any] = {"groups": groups}
@@ -122,7 +122,7 @@ def algorithm_name(
         return _OPEN_MPI[algorithm](num_bytes, len(gpus))
     if algorithm in OF_NCCL_1 and "ring" in algorithms_of(op):
         return "ring"
-    groups = by_host(topology.gpu_hosts[gpus])
+    groups = by_host(topology.gpu_domains[gpus])
     if algorithm == HOROVOD:
         return "ring" if len(groups) == 1 else algorithm
     if algorithm == NCCL_2_4 and op == "all-reduce" and len(gpus) > 1:
@@ -146,7 +146,7 @@ def _channels(topology: Topology, gpus: np.ndarray, transport: str) -> Channels:
 def _one_channel(topology: Topology, gpus: np.ndarray) -> Channels:
     """Return NCCL's channels where all of them leave a host by the first one's way."""
     found = channels(topology, gpus)
-    return found if len(by_host(topology.gpu_hosts[gpus])) == 1 else Channels(found.paths[:1])
+    return found if len(by_host(topology.gpu_domains[gpus])) == 1 else Channels(found.paths[:1])
 
 
 def check_algorithm(
@@ -165,7 +165,7 @@ def check_algorithm(
                 f"{algorithm} is how {library} chooses; with the transport {transport} write auto, or an algorithm"
             )
             raise InputError(message, got=transport, allowed=", ".join(transports), key="algorithm")
-    num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
+    num_hosts = len(np.unique(topology.gpu_domains[gpus]))
     if algorithm in OF_NCCL_1 and num_hosts > 1:
         message = f"NCCL 1 is for the GPUs of one host, and the {len(gpus)} GPUs are on {num_hosts}; write auto"
         raise InputError(message, got=algorithm, allowed="GPUs of one host, or another algorithm", key="algorithm")
@@ -198,7 +198,7 @@ def _check_adding_switch(algorithm: str, topology: Topology, gpus: np.ndarray, t
 
 def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str] | None:
     """Return why no switch can add for all of these GPUs [num_ranks], and what there is instead; None if one can."""
-    hosts = np.unique(topology.gpu_hosts[gpus]).tolist()
+    hosts = np.unique(topology.gpu_domains[gpus]).tolist()
     if len(hosts) > 1:
         return f"the {len(gpus)} GPUs are on {len(hosts)} hosts, and the switch is in one", f"{len(hosts)} hosts"
     if not nodes_in_host(topology, hosts[0], "nvswitch"):
@@ -212,14 +212,13 @@ def why_no_adding_switch(topology: Topology, gpus: np.ndarray) -> tuple[str, str
 
 def _hosts_add(topology: Topology, gpus: np.ndarray) -> bool:
     """Say whether the switch in the first host can add for its GPUs of the group, three or more."""
-    first = gpus[topology.gpu_hosts[gpus] == topology.gpu_hosts[gpus[0]]]
+    first = gpus[topology.gpu_domains[gpus] == topology.gpu_domains[gpus[0]]]
     return len(first) >= FEWEST_FOR_NVLS and why_no_adding_switch(topology, first) is None
 
 
 def _has_nvlink(topology: Topology, gpus: np.ndarray) -> bool:
     """Say whether the first GPU has an NVLink, to another GPU or to a switch."""
-    own = np.flatnonzero(topology.links.src == topology.gpus[gpus[0]])
-    return any(topology.links.kind[link].startswith("nvlink") for link in own.tolist())
+    return bool(topology.is_nvlink[topology.links.src == topology.gpus[gpus[0]]].any())
 
 
 def by_host(hosts: np.ndarray) -> list[list[int]]:
@@ -244,7 +243,7 @@ def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRate
     rings = _channels(topology, gpus, transport).rings()
     nodes = topology.gpus[gpus[rings]]
     src, dst = nodes.ravel(), np.roll(nodes, -1, axis=1).ravel()
-    inside = topology.node_hosts[src] == topology.node_hosts[dst]
+    inside = topology.node_domains[src] == topology.node_domains[dst]
     routes = topology.routes(src, dst)
     all_inside = routes.links[np.repeat(inside, routes.lengths)]
 
@@ -252,11 +251,9 @@ def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRate
         links, num_hops = np.unique(crossed, return_counts=True)
         return float((topology.links.bytes_per_s[links] / num_hops).min(initial=np.inf)) * len(rings)
 
-    kinds, number = topology.link_kinds
-    used = np.unique(number[all_inside])
-    has_nvlink = len(used) > 0 and all(kinds[kind].startswith("nvlink") for kind in used.tolist())
+    has_nvlink = len(all_inside) > 0 and bool(topology.is_nvlink[all_inside].all())
     whole, architectures = bus(routes.links), _architectures(topology, gpus)
-    num_hosts = len(np.unique(topology.gpu_hosts[gpus]))
+    num_hosts = len(np.unique(topology.gpu_domains[gpus]))
     num_found, gb_per_s = found_channels(len(rings), whole / len(rings), num_hosts, *architectures)
     return NcclRates(
         whole,
@@ -280,7 +277,7 @@ def _architectures(topology: Topology, gpus: np.ndarray) -> list[str]:
 def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") -> int:
     """Return the number of channels of an NCCL collective among GPUs [num_ranks]."""
     num_ways = len(_channels(topology, gpus, transport).paths)
-    num_hosts = len(by_host(topology.gpu_hosts[gpus]))
+    num_hosts = len(by_host(topology.gpu_domains[gpus]))
     rate = nccl_rates(topology, gpus, transport).bytes_per_s / num_ways
     return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
 
@@ -290,7 +287,7 @@ def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:
     if len(gpus) < 2 or why_no_adding_switch(topology, gpus) is not None:
         return None
     gpu = int(gpus[0])
-    (switch, *_) = nodes_in_host(topology, int(topology.gpu_hosts[gpu]), "nvswitch")
+    (switch, *_) = nodes_in_host(topology, int(topology.gpu_domains[gpu]), "nvswitch")
     link = topology.route(int(topology.gpus[gpu]), switch)
     return float(topology.links.bytes_per_s[link].min())
 

@@ -18,9 +18,11 @@ def extra_ranks(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> lis
         return []
     if num_extra == len(gpus):
         return [Node(node) for node in topology.memory[gpus].tolist()]
-    return [Node(node) for node in nodes_in_host(topology, int(topology.gpu_hosts[gpus[0]]), "nvswitch")]
+    return [Node(node) for node in nodes_in_host(topology, int(topology.gpu_domains[gpus[0]]), "nvswitch")]
 
 
 def nodes_in_host(topology: Topology, host: int, kind: str) -> list[int]:
-    """Return the nodes of one kind in a host."""
-    return [node for node in np.flatnonzero(topology.node_hosts == host).tolist() if topology.node_kinds[node] == kind]
+    """Return the nodes of one kind in a host, or in an NVLink domain of several."""
+    return [
+        node for node in np.flatnonzero(topology.node_domains == host).tolist() if topology.node_kinds[node] == kind
+    ]

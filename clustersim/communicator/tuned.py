@@ -67,14 +67,14 @@ def tuned(
 
 def _shares(relays: Relays, topology: Topology, gpus: np.ndarray, cost: NcclCost) -> np.ndarray:
     """Return each hop's share of the overhead of a message within a host, or between hosts [num_hops]."""
-    hosts = topology.gpu_hosts[gpus]
+    hosts = topology.gpu_domains[gpus]
     inside = (hosts[relays.src] == hosts[relays.dst]) & (hosts[relays.src] >= 0)
     return np.where(inside, cost.inside_us / INSIDE_US, cost.between_us / BETWEEN_US)
 
 
 def _slowest_hop(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> Relays:
     """Return one hop of a schedule of one step: between hosts if there is one."""
-    columns, hosts = schedule.step(0), topology.gpu_hosts[gpus]
+    columns, hosts = schedule.step(0), topology.gpu_domains[gpus]
     leaves = (hosts[columns.src] != hosts[columns.dst]) | (hosts[columns.src] < 0)
     first = int(leaves.argmax())
     return Relays.of(columns.src[[first]], columns.dst[[first]])
@@ -82,5 +82,5 @@ def _slowest_hop(schedule: Schedule, topology: Topology, gpus: np.ndarray) -> Re
 
 def ranks_of(topology: Topology, gpus: np.ndarray) -> NcclRanks:
     """Return the number of GPUs [num_ranks] and of their hosts; one without a host is by itself."""
-    hosts = topology.gpu_hosts[gpus]
+    hosts = topology.gpu_domains[gpus]
     return NcclRanks(len(gpus), len(np.unique(hosts[hosts >= 0])) + int((hosts < 0).sum()))

@@ -97,6 +97,7 @@ class GpuFile(SheetFile[Gpu]):
     l2_bytes_per_s: Sourced[Rate] | None = None
     variability: Sourced[Annotated[float, Field(ge=0, lt=1)]] | None = None
     power_w: Sourced[Positive] | None = None
+    product_share: Sourced[Annotated[float, Field(gt=0, le=1)]] | None = None
     dollars_per_hour: Sourced[Positive] | None = None
     boards: Sourced[tuple[str, ...]] | None = None
 

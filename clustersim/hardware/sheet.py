@@ -33,7 +33,8 @@ class Gpu(Sheet):
     where that is less than the sum of their single rates. None where they have peer access. `l2_bytes_per_s` is the L2
     read rate of all multiprocessors together; None where it is not known. `variability` is the standard deviation over
     the mean of the training time of GPUs of this kind; None where it is not known. `boards` names the sheets of other
-    boards that are sold under the same name.
+    boards that are sold under the same name. `product_share` is the share of its tensor cores' peak that large matrix
+    products reach, for a GPU whose kernels no fit covers; None where the architecture's constants say it.
     """
 
     architecture: str
@@ -50,6 +51,7 @@ class Gpu(Sheet):
     l2_bytes_per_s: float | None = None
     variability: float | None = None
     power_w: float | None = None
+    product_share: float | None = None
     dollars_per_hour: float | None = None
     boards: tuple[str, ...] = ()
 

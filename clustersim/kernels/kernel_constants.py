@@ -183,10 +183,27 @@ def _traffic(table: Mapping[str, Any]) -> dict[str, tuple[Traffic, Traffic]]:
 
 def constants_of(gpu: Gpu, units: str) -> KernelConstants:
     """Return the constants of a GPU, for `ordinary` units or `tensor` cores."""
+    if units == "tensor" and gpu.product_share is not None:
+        return constants_with_share(gpu.architecture, gpu.product_share, gpu.sources.get("product_share", gpu.name))
     if units != "tensor" or gpu.board not in convolutions_by_gpu():
         return constants_for(gpu.architecture, units, gpu.board)
     peak = gpu.flop_per_s["amp-fp16"] / gpu.num_multiprocessors
     return constants_with_convolutions(gpu.architecture, gpu.board, peak)
+
+
+@lru_cache(maxsize=64)
+def constants_with_share(architecture: str, share: float, source: str) -> KernelConstants:
+    """Return the constants of tensor cores with which large products reach a share of the peak, after a sheet.
+
+    All phases of products have that share, and convolutions keep their ratio to products. Nothing is known of far
+    operands.
+    """
+    own = constants_for(architecture, "tensor")
+    ratio = share / own.efficiency["matmul_forward"]
+    scaled = {kind: share if kind.startswith("matmul_") else value * ratio for kind, value in own.efficiency.items()}
+    near = replace(own.shape, far_operand=1.0, far_column=1.0, far_power_of_two=1.0)
+    source = f"{own.source}; large products: {source}"
+    return replace(own, shape=near, efficiency=scaled, products=None, source=source)
 
 
 @lru_cache(maxsize=64)

@@ -188,9 +188,7 @@ def adders(topology: Topology, costs: Costs, node: int) -> tuple[list[int], list
 
 def connected(topology: Topology, src: np.ndarray | int, dst: np.ndarray | int) -> np.ndarray:
     """Return whether messages between nodes [num_paths] leave a host, so that they go over a connection."""
-    hosts = topology.node_hosts
-    is_inside = (np.equal(src, dst)) | ((hosts[src] == hosts[dst]) & (hosts[src] >= 0))
-    between: np.ndarray = ~is_inside
+    between: np.ndarray = ~(np.equal(src, dst) | topology.are_together(src, dst))
     return between
 
 
@@ -198,9 +196,8 @@ def wait_s(topology: Topology, costs: Costs, src: int, dst: int, route: np.ndarr
     """Return the time before a first byte moves from node to node; 0 from a node to itself."""
     if not len(route):
         return 0.0
-    hosts, inside = topology.node_hosts, costs.host_overhead_s
-    is_inside = inside is not None and hosts[src] == hosts[dst] >= 0
-    overhead_s = inside if is_inside and inside is not None else costs.overhead_s
+    inside = costs.host_overhead_s
+    overhead_s = costs.overhead_s if inside is None or not topology.are_together(src, dst) else inside
     return float(topology.links.latency_s[route].sum()) + overhead_s
 
 
@@ -211,9 +208,9 @@ def waits_s(
 
     With `shares` [num_paths], messages have that share of the overhead.
     """
-    hosts, overhead_s = topology.node_hosts, np.full(len(src), costs.overhead_s)
+    overhead_s = np.full(len(src), costs.overhead_s)
     if costs.host_overhead_s is not None:
-        overhead_s[(hosts[src] == hosts[dst]) & (hosts[src] >= 0)] = costs.host_overhead_s
+        overhead_s[topology.are_together(src, dst)] = costs.host_overhead_s
     if shares is not None:
         overhead_s *= shares
     wait_s, has_way = np.zeros(len(src)), np.diff(routes.first) > 0

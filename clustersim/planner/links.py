@@ -45,7 +45,7 @@ class MinTimes:
             connection_bytes_per_s=transport.connection_bytes_per_s,
         )
         self._alike, self._swappable = alike, alike and swappable
-        self._hosts, self._first_gpus = np.unique(topology.gpu_hosts, return_index=True)
+        self._hosts, self._first_gpus = np.unique(topology.gpu_domains, return_index=True)
         self._signatures: dict[tuple[Group, ...], Hashable] = {}
         self._has_bounds = transport.buffers == "gpu"
         self._least: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
@@ -112,8 +112,8 @@ class MinTimes:
         return min(wait + num_bytes / rate for wait, rate in map(self._way, pairs))
 
     def crosses_hosts(self, group: Group) -> bool:
-        """Return whether the ranks of a group are on several hosts."""
-        return len(np.unique(self._topology.gpu_hosts[self._gpus[list(group)]])) > 1
+        """Return whether the ranks of a group are on several hosts, or NVLink domains of several."""
+        return len(np.unique(self._topology.gpu_domains[self._gpus[list(group)]])) > 1
 
     def _signature(self, groups: tuple[Group, ...]) -> Hashable:
         """Return a key that is equal for groups that take equally long: their positions in hosts, or their ranks.
@@ -122,7 +122,7 @@ class MinTimes:
         """
         if groups not in self._signatures:
             gpus = self._gpus[[rank for group in groups for rank in group]]
-            hosts = self._topology.gpu_hosts[gpus]
+            hosts = self._topology.gpu_domains[gpus]
             found, number = np.unique(hosts, return_inverse=True)
             signature: Hashable = groups
             if self._swappable or (self._alike and len(found) == 1):

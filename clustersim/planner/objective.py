@@ -12,7 +12,8 @@ from clustersim.planner.space import Choice
 Name = Literal["samples_per_s", "cost", "energy"]
 NAMES: tuple[Name, ...] = ("samples_per_s", "cost", "energy")
 
-_SHEETS: dict[str, tuple[str, str]] = {"cost": ("dollars_per_hour", "a price"), "energy": ("power_w", "a power")}
+_SHEETS: dict[str, str] = {"cost": "dollars_per_hour", "energy": "power_w"}
+_REMEDIES = {"cost": "give one with --price or `prices`", "energy": "give a sheet of your own with a power"}
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Objective:
 
     def __post_init__(self) -> None:
         if self.name in _SHEETS:
-            key, what = _SHEETS[self.name]
+            key = _SHEETS[self.name]
             if getattr(self.gpu, key) is None:
                 raise InputError(
                     f"the sheet of {self.gpu.name} has no {key}, which the objective {self.name} needs; "
-                    f"use a sheet of your own with {what}, or --objective samples_per_s",
+                    f"{_REMEDIES[self.name]}, or use --objective samples_per_s",
                     got=self.name,
                     allowed="samples_per_s",
                     key="objective",

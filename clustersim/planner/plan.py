@@ -10,6 +10,7 @@ from typing import Any
 from clustersim import __version__
 from clustersim.arguments import check_number
 from clustersim.errors import InputError, unknown_name
+from clustersim.hardware.price import price_of
 from clustersim.kernels.kernel_model import rates_of
 from clustersim.model.layer import Anchoring
 from clustersim.planner.bound import min_compute_s, min_iteration_s
@@ -160,7 +161,9 @@ class _Planning:
         }
         self._memory = {num: PeakMemory(costs) for num, costs in self._costs.items()}
         self._gpu = self._costs[request.num_gpus[0]].gpu
-        self._objective = Objective(next(name for name in NAMES if name == objective), self._gpu)
+        price = price_of(self._gpu.name, self._gpu.dollars_per_hour, request.point.prices)
+        self._priced = replace(self._gpu, dollars_per_hour=price)
+        self._objective = Objective(next(name for name in NAMES if name == objective), self._priced)
         self._discarded: dict[str, int] = {}
         self._num_without_host_memory = 0
         self._least_memory: tuple[float, Choice] | None = None
@@ -302,7 +305,7 @@ class _Planning:
             memory_bytes=simulated.ranked.memory_bytes,
             bubble_share=simulated.breakdown_s["bubble"] / simulated.iteration_s,
             breakdown_s=simulated.breakdown_s,
-            dollars_per_sample=dollars_per_sample(gpu, choice, simulated.iteration_s),
+            dollars_per_sample=dollars_per_sample(self._priced, choice, simulated.iteration_s),
             joules_per_sample=joules_per_sample(gpu, choice, simulated.iteration_s),
             reason=reason(simulated, best, costs.links, self._costs[best.choice.num_gpus].links),
         )

@@ -182,4 +182,4 @@ def _is_fixed(layout: Parallelism, key: str) -> bool:
 
 
 def _gpus_of_a_host(point: Point) -> int:
-    return int(np.bincount(build_topology(point.topology).gpu_hosts).max())
+    return int(np.bincount(build_topology(point.topology).gpu_domains).max())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from clustersim.report.band import NEVER_CHECKED, band_basis, band_cell, band_heading, band_range
 from clustersim.report.machine import IDEAL
@@ -127,8 +129,10 @@ def _cost(run: Run) -> Tile | None:
     """Return the cost of the training, or of a million samples where its length is unknown; with the energy."""
     if run.iteration_dollars is None:
         return None
-    iterations = (run.time_to_train_s or 1e6 / run.samples_per_s) / run.iteration_s
-    what = "to train" if run.time_to_train_s else "for a million samples"
+    unit = unit_of_cost([run])
+    samples = 1e6 / (run.tokens_per_sample or 1)
+    iterations = (run.time_to_train_s or samples / run.samples_per_s) / run.iteration_s
+    what = "to train" if run.time_to_train_s else f"for a million {unit}"
     energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
     energy_note = "" if energy is None else f"; its GPUs use at most {energy} kWh"
     return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, on-demand price{energy_note}")
@@ -166,6 +170,8 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
+    priced, unit = any(run.iteration_dollars is not None for run in runs), unit_of_cost(runs)
+    headings += ["$/h", f"$/M {unit}"] * priced
     body = []
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
@@ -173,8 +179,18 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
         cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
+        cells += [_dollars(run.dollars_per_hour), _dollars(run.dollars_per_million(unit))] * priced
         body.append(cells)
     return headings, body
+
+
+def unit_of_cost(runs: Sequence[Run]) -> Literal["tokens", "samples"]:
+    """Return what is trained at a price: tokens where all runs know how many a sample has, otherwise samples."""
+    return "tokens" if all(run.tokens_per_sample for run in runs) else "samples"
+
+
+def _dollars(amount: float | None) -> str:
+    return "–" if amount is None else count(amount)
 
 
 METRIC_COLUMNS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -153,8 +153,9 @@ class Run:
     logs of the other simulated replicates. `adapters` is the number of network adapters per host that messages use, and
     the number of those for the GPUs in use; None where no message leaves a host. `iteration_dollars` is the cost of all
     workers' GPUs for `iteration_s`, and `iteration_joules` their energy at full power; None where a data sheet does not
-    say. `layout` is set where a rank does not train a whole replica: its `kind`, and its size along each axis
-    (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty. `kernels` is the source of the times of single
+    say. `tokens_per_sample` is set for models of language. `layout` is set where a rank does not train a whole replica:
+    its `kind`, and its size along each axis (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty.
+    `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
@@ -201,6 +202,7 @@ class Run:
     gpu_memory_bytes: float | None = None
     iteration_dollars: float | None = None
     iteration_joules: float | None = None
+    tokens_per_sample: int | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"
@@ -215,6 +217,19 @@ class Run:
     def has_ideal_network(self) -> bool:
         """Whether messages take no time but that of their bytes on the links."""
         return self.transport == "ideal" and self.num_gpus > 1
+
+    @property
+    def dollars_per_hour(self) -> float | None:
+        """What all workers' GPUs cost for an hour; None where one has no price."""
+        return None if self.iteration_dollars is None else self.iteration_dollars / self.iteration_s * 3600
+
+    def dollars_per_million(self, unit: Literal["tokens", "samples"]) -> float | None:
+        """Return what a million trained samples cost, or tokens; None where a GPU has no price."""
+        hourly = self.dollars_per_hour
+        if hourly is None:
+            return None
+        each = (self.tokens_per_sample or 1) if unit == "tokens" else 1
+        return hourly / 3600 * 1e6 / (self.samples_per_s * each)
 
     @property
     def stashes_weights(self) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, field_validator
 
 from clustersim.devices import Input
 from clustersim.failures import Failures
-from clustersim.hardware import TRANSPORTS
+from clustersim.hardware import TRANSPORTS, load_gpu
 from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompression
 from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
@@ -145,6 +145,11 @@ class PointKeys(Spec):
     replicates: Count = Field(
         default=1, le=10_000, description="runs with different random streams, for a confidence interval"
     )
+    prices: dict[str, Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]] = Field(
+        default={},
+        description="dollars for an hour of one GPU, by the name of its sheet: {h100: 2.5}; others cost what their "
+        "sheets say",
+    )
     memory_check: bool = Field(
         default=True, description="refuse a training that does not fit into a GPU's memory; false only warns"
     )
@@ -197,6 +202,13 @@ class PointKeys(Spec):
     @classmethod
     def _known_precision(cls, value: str) -> str:
         PRECISIONS[value]
+        return value
+
+    @field_validator("prices")
+    @classmethod
+    def _known_gpus(cls, value: dict[str, float]) -> dict[str, float]:
+        for name in value:
+            load_gpu(name)
         return value
 
     @field_validator("transport")

@@ -29,6 +29,7 @@ JobCount = Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(whole)]
 SHARED = (
     *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs"),
     *("baseline", "dataset_size", "epochs", "num_iterations", "published", "seed", "replicates", "measured"),
+    "prices",
 )
 """Keys that all jobs of a cluster share, or that only the first job uses: no job has its own."""
 

@@ -97,4 +97,15 @@ def link_table(topology: Topology, gpus: np.ndarray) -> LinkTable:
     links, hosts = topology.links, topology.gpu_hosts[gpus]
     src, dst = ([str(topology.node_names[node]) for node in ends.tolist()] for ends in (links.src, links.dst))
     of_job = list(dict.fromkeys(hosts.tolist()))
-    return LinkTable(src, dst, links.kind, topology.node_hosts[links.src], topology.node_hosts[links.dst], of_job)
+    return LinkTable(src, dst, links.kind, *_hosts_of_ends(topology), of_job)
+
+
+def _hosts_of_ends(topology: Topology) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hosts of both ends of each link [num_links], -1 for a switch.
+
+    NVLinks to the NVSwitch of several joined hosts are inside the host of their GPU.
+    """
+    links, domains = topology.links, topology.node_domains
+    src, dst = topology.node_hosts[links.src], topology.node_hosts[links.dst]
+    inside = (domains[links.src] == domains[links.dst]) & (domains[links.src] >= 0)
+    return np.where(inside & (src < 0), dst, src), np.where(inside & (dst < 0), src, dst)

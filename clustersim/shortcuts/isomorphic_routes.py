@@ -111,8 +111,9 @@ def isomorphic_links(
 ) -> IsomorphicRoutes:
     """Return the links that `ranks` use among themselves, and the links that each set of `others` uses instead.
 
-    Others are isomorphic to the ranks where they share hosts in the same pattern, their GPUs are in the same order, and
-    their routes take links of the same rates and latencies, one for one. No rank is in two sets of the others.
+    Others are isomorphic to the ranks where they share hosts and NVLink domains in the same pattern, their GPUs are in
+    the same order, and their routes take links of the same rates and latencies, one for one. No rank is in two sets of
+    the others.
     """
     links, num_ranks = network.topology.links, len(gpus)
     own, sets = np.array(ranks, dtype=np.int64), np.array(others, dtype=np.int64).reshape(len(others), len(ranks))
@@ -128,8 +129,8 @@ def isomorphic_links(
     lengths = routes.routes.lengths
     alike = (pairs[found] == wanted).all(axis=1) & (lengths[found] == lengths[among]).all(axis=1)
     alike &= num_among == len(among)
-    hosts = network.topology.gpu_hosts[gpus]
-    alike &= _images(hosts[own], hosts[sets])[2]
+    for places in (network.topology.gpu_hosts[gpus], network.topology.gpu_domains[gpus]):
+        alike &= _images(places[own], places[sets])[2]
     alike &= (np.argsort(gpus[sets], axis=1) == np.argsort(gpus[own])).all(axis=1)
     crossed = routes.routes.take(among).links
     instead = np.tile(crossed, (len(sets), 1))

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from clustersim.hardware import load_gpu
+from clustersim.hardware.price import price_of
+from clustersim.model.tokens import tokens_per_sample
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.memory_over_time import TimedPass, memory_over_time
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS
@@ -84,7 +86,8 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         window_s=sum(outcome.window_s for outcome in outcomes),
         jobs=mean_jobs([outcome.jobs for outcome in outcomes]),
         facts={**point.strategy.facts(setup.num_workers), **micro_batch_update_facts(setup.laid_out)},
-        iteration_dollars=dollars(kinds, iteration_s),
+        iteration_dollars=dollars(kinds, iteration_s, point.prices),
+        tokens_per_sample=tokens_per_sample(setup.model),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
         layout={} if point.is_plain else {"kind": point.parallelism.kind, **asdict(point.grid)},
@@ -211,13 +214,14 @@ def _spans(setup: Setup, outcome: Outcome) -> Spans:
 def _cards(setup: Setup, outcome: Outcome) -> dict[str, float]:
     """Return the number and the rate in bytes/s of the links that leave the host of the first rank.
 
-    Empty if all ranks are in one host.
+    Empty if all ranks are in one host, or one NVLink domain.
     """
-    links, hosts = setup.topology.links, setup.topology.node_hosts
-    of_ranks = np.unique(hosts[setup.topology.gpus[outcome.gpus]])
-    if len(of_ranks) < 2:
+    topology, links = setup.topology, setup.topology.links
+    hosts, domains = topology.node_hosts, topology.node_domains
+    if len(np.unique(topology.gpu_domains[outcome.gpus])) < 2:
         return {}
-    out = (hosts[links.src] == of_ranks[0]) & (hosts[links.dst] != of_ranks[0])
+    first = topology.gpu_hosts[outcome.gpus].min()
+    out = (hosts[links.src] == first) & (domains[links.src] != domains[links.dst])
     return {"per_host": int(out.sum()), "bytes_per_s": float(links.bytes_per_s[out].max())}
 
 
@@ -226,8 +230,8 @@ def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
 
     It is the host that has most of them; None if no message leaves a host.
     """
-    links, hosts = setup.topology.links, setup.topology.node_hosts
-    leaves = (hosts[links.src] >= 0) & (hosts[links.src] != hosts[links.dst])
+    links, hosts, domains = setup.topology.links, setup.topology.node_hosts, setup.topology.node_domains
+    leaves = (hosts[links.src] >= 0) & (domains[links.src] != domains[links.dst])
     host, num_hosts = hosts[links.src[leaves]], int(hosts.max()) + 1
     used = np.bincount(host, outcome.link_bytes[leaves] > 0, num_hosts)
     gpus = np.bincount(hosts[setup.topology.gpus[outcome.gpus]], minlength=num_hosts)
@@ -236,15 +240,17 @@ def _adapters(setup: Setup, outcome: Outcome) -> tuple[int, int] | None:
     return (int(used[most]), int(num_links[most])) if num_links[most] else None
 
 
-def dollars(kinds: Sequence[str], seconds: float) -> float | None:
-    """Return the price of GPUs of these kinds for some seconds, idle or not; None if a sheet has no price.
+def dollars(kinds: Sequence[str], seconds: float, prices: Mapping[str, float]) -> float | None:
+    """Return what GPUs of these kinds cost for some seconds, idle or not; None if one has no price.
 
-    >>> dollars(["p100"], 1.0) is None
+    >>> dollars(["p100"], 1.0, {}) is None
     True
+    >>> dollars(["p100", "p100"], 1800.0, {"p100": 1.5})
+    1.5
     """
-    prices = [load_gpu(kind).dollars_per_hour for kind in kinds]
-    known = [price for price in prices if price is not None]
-    return sum(known) * seconds / 3600 if len(known) == len(prices) else None
+    found = [price_of(kind, load_gpu(kind).dollars_per_hour, prices) for kind in kinds]
+    known = [price for price in found if price is not None]
+    return sum(known) * seconds / 3600 if len(known) == len(found) else None
 
 
 def joules(kinds: Sequence[str], seconds: float) -> float | None:

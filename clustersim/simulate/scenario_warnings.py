@@ -51,7 +51,7 @@ def _slow_slots(setup: Setup, run: Run) -> Iterator[str]:
     """Yield that the network cards of a host are in slots that are slower than the network."""
     if not run.cards:
         return
-    links, hosts = setup.topology.links, setup.topology.node_hosts
+    links, hosts = setup.topology.links, setup.topology.node_domains
     host = hosts[setup.topology.gpus[setup.gpus(0)[0]]]
     out = (hosts[links.src] == host) & (hosts[links.dst] != host)
     cards = np.unique(links.src[out])
@@ -121,7 +121,7 @@ def _host_bound(run: Run) -> Iterator[str]:
 
 def _kinds_outside_hosts(setup: Setup) -> set[str]:
     """Return the kinds of the links that are not inside a host."""
-    links, hosts = setup.topology.links, setup.topology.node_hosts
+    links, hosts = setup.topology.links, setup.topology.node_domains
     names, kinds = setup.topology.link_kinds
     outside = (hosts[links.src] != hosts[links.dst]) | (hosts[links.src] < 0)
     return {names[kind] for kind in np.unique(kinds[outside]).tolist()}

@@ -4,6 +4,7 @@ There is no clock and no message in this package: `clustersim.network` computes 
 """
 
 from clustersim.topology.describe import describe, describe_route, export
+from clustersim.topology.host_sheets import HOST_SHEETS
 from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import TopologySpec
 from clustersim.topology.load import TOPOLOGIES, load_topology, read_topology, topology_file, topology_spec
@@ -12,6 +13,7 @@ from clustersim.topology.topology import Links, Node, Topology
 
 __all__ = [
     "HOSTS",
+    "HOST_SHEETS",
     "PLACEMENTS",
     "TOPOLOGIES",
     "Links",

@@ -53,17 +53,18 @@ def assemble(name: str, ranges: list[HostRange], fabric: Fabric) -> Topology:
     return Topology(
         name=name,
         node_names=NodeNames(ranges, fabric.switch_names),
-        node_kinds=[kind for hosts in ranges for kind in hosts.plan.kinds * hosts.num_hosts]
+        node_kinds=[kind for hosts in ranges for kind in hosts.plan.kinds * hosts.num_copies]
         + [fabric.switch_kind] * len(fabric.switch_names),
         node_hosts=np.concatenate([*(part.node_hosts for part in parts), np.full(len(fabric.switch_names), -1)]),
         links=links,
         gpus=np.concatenate([part.gpus for part in parts]),
-        gpu_sheets=[sheet for hosts in ranges for sheet in hosts.plan.gpu_sheets * hosts.num_hosts],
+        gpu_sheets=[sheet for hosts in ranges for sheet in hosts.plan.gpu_sheets * hosts.num_copies],
         memory=np.concatenate([part.memory for part in parts]),
         adders={node: link for part in parts for node, link in part.adders},
         router=FabricRouter(ranges, fabric),
         torus_dims=fabric.torus_dims,
         host_sheets=[hosts.plan.cpu for hosts in ranges for _ in range(hosts.num_hosts)],
+        domains=_domains(ranges, len(fabric.switch_names)),
     )
 
 
@@ -84,7 +85,7 @@ class HostColumns(NamedTuple):
 
 def host_columns(hosts: HostRange) -> HostColumns:
     """Return the nodes and links of a range of hosts, with the cluster's numbers."""
-    plan, count = hosts.plan, hosts.num_hosts
+    plan, count = hosts.plan, hosts.num_copies
     node_starts = hosts.node + len(plan.names) * np.arange(count)[:, None]
     link_starts = hosts.link + len(plan.src) * np.arange(count)[:, None]
 
@@ -98,7 +99,7 @@ def host_columns(hosts: HostRange) -> HostColumns:
         bytes_per_s=np.tile([wire.bytes_per_s for wire in plan.wires], count),
         latency_s=np.tile([wire.latency_s for wire in plan.wires], count),
         link_kinds=[wire.kind for wire in plan.wires] * count,
-        node_hosts=np.repeat(hosts.host + np.arange(count), len(plan.names)),
+        node_hosts=hosts.hosts_of_nodes(range(len(plan.names))).ravel(),
         gpus=nodes(plan.gpus),
         memory=nodes(plan.memory),
         ports=nodes(plan.ports),
@@ -106,12 +107,23 @@ def host_columns(hosts: HostRange) -> HostColumns:
     )
 
 
+def _domains(ranges: list[HostRange], num_switches: int) -> np.ndarray | None:
+    """Return the first host of each node's NVLink domain [num_nodes], -1 for switches; None if no hosts are joined."""
+    if all(hosts.plan.num_hosts == 1 for hosts in ranges):
+        return None
+    own = [np.repeat(hosts.first_hosts(), len(hosts.plan.names)) for hosts in ranges]
+    return np.concatenate([*own, np.full(num_switches, -1)])
+
+
 def _alternate(even: np.ndarray, odd: np.ndarray) -> np.ndarray:
     return np.stack([even, odd], axis=1).ravel()
 
 
 class NodeNames(Sequence[str]):
-    """Names of nodes, made on demand: `gpu7` in a bare host, `host3/gpu1` in others, then the switches."""
+    """Names of nodes, made on demand: `gpu7` in a bare host, `host3/gpu1` in others, then the switches.
+
+    The NVSwitch of joined hosts is `host0-17/nvswitch0`.
+    """
 
     def __init__(self, ranges: list[HostRange], switch_names: list[str]):
         self._ranges = ranges
@@ -142,4 +154,6 @@ class NodeNames(Sequence[str]):
         copy, local = divmod(number - hosts.node, len(hosts.plan.names))
         if hosts.plan.bare:
             return f"gpu{hosts.gpu + copy * len(hosts.plan.gpus) + local}"
-        return f"host{hosts.host + copy}/{hosts.plan.names[local]}"
+        first, name = hosts.host + copy * hosts.plan.num_hosts, hosts.plan.names[local]
+        (own,) = hosts.plan.hosts_of([local]).tolist()
+        return f"host{first}-{first + hosts.plan.num_hosts - 1}/{name}" if own < 0 else f"host{first + own}/{name}"

@@ -17,12 +17,12 @@ def bisection_bytes_per_s(topology: Topology) -> float:
 
     By max-flow min-cut (Dinic's algorithm) it is the maximum flow from GPUs 0 to n // 2 - 1 together to all others. The
     cut is found with rates rounded to a 2**-30th of what those GPUs can send; its capacity is then summed from the
-    exact rates. No flow leaves a single host and comes back.
+    exact rates. No flow leaves a single host, or NVLink domain, and comes back.
     """
     links = topology.links
     used = links.src != links.dst
-    if topology.num_hosts == 1:
-        inside = topology.node_hosts == 0
+    if topology.node_domains.max(initial=-1) == 0:
+        inside = topology.node_domains == 0
         used &= inside[links.src] & inside[links.dst]
     real = np.flatnonzero(used)
     src, dst, rate = links.src[real], links.dst[real], links.bytes_per_s[real]

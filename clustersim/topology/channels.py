@@ -100,18 +100,18 @@ def _find(topology: Topology, gpus: np.ndarray) -> Channels:
 
 
 def _hosts(topology: Topology, gpus: np.ndarray) -> list[np.ndarray]:
-    """Return the ranks of each host, hosts in the order of their first rank.
+    """Return the ranks of each host, or NVLink domain of several, in the order of their first rank.
 
     GPUs of a host that only the network connects, and GPUs without a host, are separate.
     """
-    number = topology.gpu_hosts[gpus]
+    number = topology.gpu_domains[gpus]
     all_ranks = np.arange(len(gpus))
     alone = number < 0
     order = np.argsort(number, kind="stable")
     inside = np.flatnonzero((number[order][1:] == number[order][:-1]) & ~alone[order][1:])
     ends = topology.gpus[gpus[order]]
     routes = topology.routes(ends[inside], ends[inside + 1])
-    if len(inside) and (topology.node_hosts[topology.links.dst[routes.links]] < 0).any():
+    if len(inside) and (topology.node_domains[topology.links.dst[routes.links]] < 0).any():
         alone[:] = True
     own = np.where(alone, -1 - all_ranks, number)
     _, first, which = np.unique(own, return_index=True, return_inverse=True)
@@ -133,11 +133,12 @@ def _exits(topology: Topology, gpus: np.ndarray, hosts: Sequence[np.ndarray]) ->
     routes = topology.routes(nodes, following)
     pair = np.repeat(np.arange(len(gpus)), routes.lengths)
     src, dst = topology.links.src[routes.links], topology.links.dst[routes.links]
-    own = topology.node_hosts[nodes][pair]
-    leaves = np.flatnonzero((topology.node_hosts[src] == own) & (topology.node_hosts[dst] != own))
+    domains = topology.node_domains
+    own = domains[nodes][pair]
+    leaves = np.flatnonzero((domains[src] == own) & (domains[dst] != own))
     exits: np.ndarray = nodes.copy()
     exits[pair[leaves[::-1]]] = src[leaves[::-1]]  # the first of a route counts
-    inside = (topology.node_hosts[src] == own) & (topology.node_hosts[dst] == own)
+    inside = (domains[src] == own) & (domains[dst] == own)
     slowest = np.full(len(gpus), np.inf)
     np.minimum.at(slowest, pair[inside], topology.links.bytes_per_s[routes.links[inside]])
     far = np.stack([-slowest, np.bincount(pair[inside], minlength=len(gpus))], axis=1)

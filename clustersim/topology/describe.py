@@ -17,13 +17,15 @@ def describe(topology: Topology, route: tuple[Hashable, Hashable] | None = None)
 
     `num_links` counts directed links between nodes, so a cable counts twice and memories are not counted. Bisection is
     the rate at which the first half of the GPUs can send to the second, in bytes per second; the diameter is the number
-    of links on the longest route between two GPUs. Both are null if there is only one GPU.
+    of links on the longest route between two GPUs. Both are null if there is only one GPU. NVLink domains are counted
+    where they have several hosts.
     """
     several = topology.num_gpus > 1
     return {
         "schema": "clustersim.topology/1",
         "name": topology.name,
         "num_hosts": topology.num_hosts,
+        "num_nvlink_domains": None if topology.domains is None else len(np.unique(topology.gpu_domains)),
         "num_gpus": topology.num_gpus,
         "num_links": int(np.count_nonzero(topology.links.src != topology.links.dst)),
         "bisection_bytes_per_s": bisection_bytes_per_s(topology) if several else None,

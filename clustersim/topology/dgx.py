@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from clustersim.errors import InputError
+from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.topology.host import SocketHost
 from clustersim.topology.host_plan import HostPlan
@@ -72,8 +73,17 @@ class Dgx1(NvlinkHost):
 class NvswitchHost(NvlinkHost):
     """All NVLinks of every GPU go to the NVSwitches, one node here: any pair exchanges data at a GPU's full rate."""
 
+    nvlink_domain: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="hosts whose GPUs one layer of NVSwitches joins, such as 18 in a GB200 NVL72; the hosts of a "
+        "cluster form such domains in the order of their numbers, the last one of the hosts that are left",
+    )
+
     def _nvlinks(self, plan: HostPlan, gpu: Gpu) -> None:
         one = self._nvlink(gpu)
+        plan.domain = self.nvlink_domain
         switch = plan.node("nvswitch", 0)
         for node in plan.gpus:
             plan.cable(node, switch, one._replace(bytes_per_s=gpu.num_nvlinks * one.bytes_per_s))
@@ -124,8 +134,8 @@ class DgxH100(NvswitchHost):
 class DgxB200(NvswitchHost):
     """DGX B200: eight B200 on NVSwitch, a NIC for each (NVIDIA DGX B200 data sheet, 2024).
 
-    With up to 72 GPUs it is one NVLink domain of a GB200 NVL72 (NVIDIA, GB200 NVL72 data sheet, 2024), whose NVLinks
-    all go to switches. The processors and PCIe of its 18 trays are then those of one host.
+    With up to 72 GPUs it is an NVLink domain that has the processors and PCIe of one host. `superchip` with
+    `nvlink_domain` has the hosts of such a domain.
     """
 
     template: Literal["dgx-b200"] = "dgx-b200"
@@ -133,3 +143,31 @@ class DgxB200(NvswitchHost):
     num_gpus: int = Field(default=8, ge=1, le=72, description="GPUs in one host, or in one NVLink domain")
     nics: int = Field(default=8, ge=1, le=64, description="network cards in one host")
     cpu: CpuName = Field(default="xeon-platinum-8480c", description="the processor's sheet")
+
+
+class Superchip(NvswitchHost):
+    """Grace processors with GPUs on NVLink-C2C, and NVSwitches between all GPUs of the NVLink domain.
+
+    By default a compute tray of a GB200 NVL72, of which 18 form a domain (NVIDIA, GB200 NVL72 data sheet, 2024). Every
+    network card is on PCIe at a processor, so that a GPU reads and writes it through NVLink-C2C.
+    """
+
+    template: Literal["superchip"] = "superchip"
+    gpu: GpuName | None = Field(default="gb200", description="gb200, gb300 or gh200")
+    num_gpus: int = Field(default=4, ge=1, le=8, description="GPUs in one host")
+    nics: int = Field(default=4, ge=1, le=64, description="network cards in one host")
+    cpu: CpuName = Field(default="grace", description="the processor's sheet")
+    plx_per_socket: int = Field(default=0, ge=0, le=8, description="PCIe switches under each processor")
+    nics_on: Literal["socket", "plx"] = Field(default="socket", description="what NICs are plugged into")
+    pcie: LinkName | None = Field(default="nvlink-c2c", description="link between a GPU and its processor")
+    nic_link: LinkName | Literal["direct"] | None = Field(
+        default="pcie-5-x16", description="link between a NIC and its processor; `direct`: the network starts there"
+    )
+
+    def num_sockets(self) -> int:
+        """Return the number of processors: one for each Hopper GPU, or for two of Blackwell."""
+        each = 1 if self.gpu is not None and load_gpu(self.gpu).architecture == "hopper" else 2
+        return -(-self.num_gpus // each)
+
+    def num_plx(self) -> int:
+        return self.num_sockets() * self.plx_per_socket

@@ -68,17 +68,20 @@ def _switch_distances(router: FabricRouter) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distances(router: FabricRouter) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield switch, site and number of links of each GPU's route out; a site is a host, or a GPU of a bare one."""
+    """Yield switch, site and number of links of each GPU's route out.
+
+    A site is a host, several joined hosts, or a GPU of a bare host.
+    """
     num_hosts = router.ranges[-1].host + router.ranges[-1].num_hosts
     for hosts in router.ranges:
-        copy = np.arange(hosts.num_hosts)
+        copy = np.arange(hosts.num_copies)
         for number, gpu in enumerate(hosts.plan.gpus):
             port, links = hosts.plan.route_out(gpu, 0)
             site = (
-                num_hosts + hosts.gpu + copy * len(hosts.plan.gpus) + number if hosts.plan.bare else hosts.host + copy
+                num_hosts + hosts.gpu + copy * len(hosts.plan.gpus) + number if hosts.plan.bare else hosts.first_hosts()
             )
             switch = router.fabric.port_switch[hosts.port + copy * len(hosts.plan.ports) + port]
-            yield switch, site, np.full(hosts.num_hosts, len(links) + 1)
+            yield switch, site, np.full(hosts.num_copies, len(links) + 1)
 
 
 def _longest_of_fewest(topology: Topology) -> int:

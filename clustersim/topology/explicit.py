@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +19,8 @@ from clustersim.topology.flow_hash import flow_hash
 from clustersim.topology.host import Bare
 from clustersim.topology.host_plan import HostPlan, HostRange, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
+from clustersim.topology.node_list import node_list
+from clustersim.topology.nvlink_domain import check_alone
 from clustersim.topology.shortest_path import ShortestPathRouter
 from clustersim.topology.topology import Links, Topology
 from clustersim.topology.wire import Cable, GpuName, LinkName, wire
@@ -45,18 +46,7 @@ class ExplicitLink(Spec):
 
 
 def _node_list(value: Any) -> Any:
-    """Read `{h0: host, s: {kind: switch}}` or `[host0, switch]` as the equivalent list of nodes."""
-    if isinstance(value, dict):
-        rows = value.items()
-        return [{"name": name, **(node if isinstance(node, dict) else {"kind": node})} for name, node in rows]
-    if isinstance(value, list):
-        return [{"name": node, "kind": _kind_in(node)} if isinstance(node, str) else node for node in value]
-    return value
-
-
-def _kind_in(name: str) -> str:
-    word = re.match("[a-z]*", name)
-    return word[0] if word and word[0] in ("gpu", "host") else "switch"
+    return node_list(value, ("gpu", "host"), other="switch")
 
 
 class Explicit(HostedSpec):
@@ -159,6 +149,7 @@ class Explicit(HostedSpec):
                 bare = template is None and node.gpu is not None
                 key = "host" if node.host is None else f"nodes.{number}.host"
                 plan = Bare(gpu=node.gpu).plan() if bare else self.host_plan(template, key)
+                check_alone(plan, key)
                 used = min(len(plan.ports), max(1, cables[node.name]))
                 ports = [plan.ports[number * len(plan.ports) // used] for number in range(used)]
                 plans[node.name] = replace(plan, ports=ports)

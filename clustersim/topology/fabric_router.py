@@ -44,7 +44,7 @@ class FabricRouter:
         self.fabric = fabric
         self._starts = [hosts.node for hosts in ranges]
         self._first_switch = ranges[-1].next_node
-        self._first_access = ranges[-1].link + ranges[-1].num_hosts * len(ranges[-1].plan.src)
+        self._first_access = ranges[-1].link + ranges[-1].num_copies * len(ranges[-1].plan.src)
         self._first_wire = self._first_access + 2 * len(fabric.port_switch)
         self._port_switch = fabric.port_switch.tolist()
         self._starts_column = np.array(self._starts, dtype=np.int64)

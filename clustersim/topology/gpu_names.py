@@ -8,6 +8,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.reading import TreeNode
+from clustersim.topology.host_sheets import host_sheet
 from clustersim.topology.host_table import HOSTS
 
 
@@ -38,11 +39,22 @@ def _of_parts(node: TreeNode) -> Iterator[str]:
         if key == "gpu":
             yield from _texts(child)
         elif key in ("host", "template") and isinstance(child.value, str) and node.child("gpu") is None:
-            default = HOSTS[child.value].model_fields["gpu"].default if child.value in HOSTS else None
+            default = _default_gpu(child.value)
             if isinstance(default, str):
                 yield default
         elif isinstance(child.value, dict | list):
             yield from _of_parts(child)
+
+
+def _default_gpu(host: str) -> object:
+    """Return the GPU of a host's sheet or template; None for an unknown one."""
+    try:
+        sheet = host_sheet(host)
+    except InputError:
+        return None
+    if sheet is not None:
+        return sheet.options.get("gpu", _default_gpu(sheet.template))
+    return HOSTS[host].model_fields["gpu"].default if host in HOSTS else None
 
 
 def _texts(node: TreeNode | None) -> Iterator[str]:

@@ -23,7 +23,6 @@ class Host(Spec):
     gpu: GpuName | None = Field(
         default=None, description="the GPU's sheet, such as `k80` (one die), or `{gpu: h100, power_limit: 500 W}`"
     )
-    num_gpus: int = Field(default=1, ge=1, le=256, description="GPUs in one host")
 
     def plan(self) -> HostPlan:
         """Return the nodes and links of one such host."""
@@ -34,6 +33,7 @@ class Bare(Host):
     """No devices but GPUs: every GPU is on a separate network link."""
 
     template: Literal["bare"] = "bare"
+    num_gpus: int = Field(default=1, ge=1, le=256, description="GPUs in one host")
 
     def plan(self) -> HostPlan:
         """Return the GPUs alone, each a port of the network, with the memory of its sheet (bytes/s), if it has one."""
@@ -50,10 +50,9 @@ class Bare(Host):
         return plan
 
 
-class SocketHost(Host):
-    """GPUs on PCIe under one or two sockets, with or without PCIe switches (`plx`) between."""
+class HostOfDevices(Host):
+    """A host with processors, host memory and PCIe, and the keys for these."""
 
-    nics: int = Field(default=1, ge=1, le=64, description="network cards in one host; each is a port of the network")
     gpudirect: bool = Field(
         default=False,
         description="whether NICs read GPU memory; if not, messages to other hosts pass through host memory",
@@ -72,16 +71,57 @@ class SocketHost(Host):
     interconnect: LinkName | None = Field(
         default=None, description="link between the sockets; by default that of the processor's sheet"
     )
-    nic_link: LinkName | Literal["direct"] | None = Field(
-        default=None,
-        description="link between a NIC and the host, by default as `pcie`; `direct`: the network starts at the socket",
-    )
-    nics_on: Literal["socket", "plx"] = Field(default="socket", description="what NICs are plugged into")
 
     @field_serializer("memory")
     def _with_a_unit(self, memory: float | None) -> str | None:
         """Return the size with its unit, so that it can be read again."""
         return None if memory is None else f"{memory!r} B"
+
+    def _between_sockets(self) -> Cable:
+        """Return the link between two sockets: as given, or that of the processor's sheet."""
+        between = self.interconnect or load_cpu(self.cpu).interconnect
+        if between is None:
+            raise InputError(
+                f"the processor '{self.cpu}' names no link between sockets: give `interconnect`, such as qpi",
+                got=self.cpu,
+                allowed="a link's name or a rate",
+            )
+        return wire(between, "interconnect")
+
+    def _memory_of(self, plan: HostPlan, socket: int, number: int) -> int:
+        """Add the memory of a socket, with its link to the socket and one for reduction in it."""
+        cpu, memory = load_cpu(self.cpu), plan.node("memory", number)
+        plan.cable(socket, memory, Cable(cpu.memory_bytes_per_s, 0.0, "memory"))
+        plan.adder(memory, Cable(cpu.memory_bytes_per_s, 0.0, "cpu-add"))
+        return memory
+
+
+def add_gpu(plan: HostPlan, node: int, name: str, point: int | None, memory: int) -> None:
+    """Add what a GPU at a node has by its sheet: its memory, and a staging link if it has no peer access.
+
+    `point` is the node of its slot, `memory` where its messages are staged.
+    """
+    gpu = load_gpu(name)
+    plan.adder(node, Cable(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
+    if gpu.staged_bytes_per_s is not None:
+        plan.add_staging_link(node, Cable(gpu.staged_bytes_per_s, 0.0, "staging"))
+    if gpu.staged_together_bytes_per_s is not None and point is not None:
+        plan.add_shared_staging_link(node, point, Cable(gpu.staged_together_bytes_per_s, 0.0, "staging"))
+    plan.memory.append(memory)
+    plan.gpus.append(node)
+    plan.gpu_sheets.append(name)
+
+
+class SocketHost(HostOfDevices):
+    """GPUs on PCIe under one or two sockets, with or without PCIe switches (`plx`) between."""
+
+    num_gpus: int = Field(default=1, ge=1, le=256, description="GPUs in one host")
+    nics: int = Field(default=1, ge=1, le=64, description="network cards in one host; each is a port of the network")
+    nic_link: LinkName | Literal["direct"] | None = Field(
+        default=None,
+        description="link between a NIC and the host, by default as `pcie`; `direct`: the network starts at the socket",
+    )
+    nics_on: Literal["socket", "plx"] = Field(default="socket", description="what NICs are plugged into")
 
     def num_sockets(self) -> int:
         return 1
@@ -111,16 +151,7 @@ class SocketHost(Host):
         for number, node in enumerate(gpus):
             point = number * len(points) // self.num_gpus
             plan.cable(node, points[point], slot)
-            plan.adder(node, Cable(gpu.memory_bytes_per_s, 0.0, "gpu-memory"))
-            if gpu.staged_bytes_per_s is not None:
-                plan.add_staging_link(node, Cable(gpu.staged_bytes_per_s, 0.0, "staging"))
-            if gpu.staged_together_bytes_per_s is not None:
-                plan.add_shared_staging_link(
-                    node, points[point], Cable(gpu.staged_together_bytes_per_s, 0.0, "staging")
-                )
-            plan.memory.append(memories[point * len(sockets) // len(points)])
-        plan.gpus += gpus
-        plan.gpu_sheets += [self.gpu] * self.num_gpus
+            add_gpu(plan, node, self.gpu, points[point], memories[point * len(sockets) // len(points)])
         self._nics(plan, points if self.nics_on == "plx" else sockets, slot)
         self._nvlinks(plan, gpu)
         if (share := load_cpu(self.cpu).peer_share) is not None:
@@ -128,22 +159,10 @@ class SocketHost(Host):
         return plan
 
     def _sockets(self, plan: HostPlan) -> tuple[list[int], list[int]]:
-        cpu = load_cpu(self.cpu)
         sockets = [plan.node("socket", number) for number in range(self.num_sockets())]
-        memories = [plan.node("memory", number) for number in range(self.num_sockets())]
-        for socket, memory in zip(sockets, memories, strict=True):
-            plan.cable(socket, memory, Cable(cpu.memory_bytes_per_s, 0.0, "memory"))
-            plan.adder(memory, Cable(cpu.memory_bytes_per_s, 0.0, "cpu-add"))
-        if len(sockets) > 1:
-            between = self.interconnect or cpu.interconnect
-            if between is None:
-                raise InputError(
-                    f"the processor '{self.cpu}' names no link between sockets: give `interconnect`, such as qpi",
-                    got=self.cpu,
-                    allowed="a link's name or a rate",
-                )
-            for first, second in pairwise(sockets):
-                plan.cable(first, second, wire(between, "interconnect"))
+        memories = [self._memory_of(plan, socket, number) for number, socket in enumerate(sockets)]
+        for first, second in pairwise(sockets):
+            plan.cable(first, second, self._between_sockets())
         return sockets, memories
 
     def _plx(self, plan: HostPlan, sockets: list[int], slot: Cable) -> list[int]:

@@ -20,12 +20,16 @@ class HostPlan:
     traffic of others. A transfer to a GPU without peer access goes through the socket, even from behind the same PCIe
     switch, and through a staging link, whose rate is that of such transfers. Transfers between GPUs through a processor
     that forwards them more slowly than a slot could use a peer link of that rate. Without GPUDirect a GPU's messages to
-    and from other hosts go through the host memory of its socket.
+    and from other hosts go through the host memory of its socket. `domain` is how many such hosts one layer of
+    NVSwitches joins; a plan of several joined hosts is made by `nvlink_domain.joined`.
     """
 
     gpudirect: bool = True
     bare: bool = False
     cpu: str | None = None
+    domain: int = 1
+    num_hosts: int = 1
+    host_of_node: list[int] = field(default_factory=list)  # [num_nodes] of joined hosts; -1 for their NVSwitch
     names: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     src: list[int] = field(default_factory=list)
@@ -44,9 +48,19 @@ class HostPlan:
         default_factory=dict
     )  # of a link down from a socket, the one for traffic of GPUs
 
+    def hosts_of(self, nodes: Sequence[int]) -> np.ndarray:
+        """Return the number of each node's host within the plan [n]: 0 unless it is of joined hosts."""
+        if not self.host_of_node:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return np.array([self.host_of_node[node] for node in nodes], dtype=np.int64)
+
     def node(self, kind: str, number: int) -> int:
-        """Add a node and return its number."""
-        self.names.append(f"{kind}{number}")
+        """Add a node named by its kind and number, and return its number in the host."""
+        return self.add(f"{kind}{number}", kind)
+
+    def add(self, name: str, kind: str) -> int:
+        """Add a node and return its number in the host."""
+        self.names.append(name)
         self.kinds.append(kind)
         return len(self.names) - 1
 
@@ -248,10 +262,10 @@ class HostPlan:
 
 @dataclass(frozen=True)
 class HostRange:
-    """`num_hosts` copies of one host, and the first of their numbers."""
+    """`num_copies` copies of one plan, of a host or of joined ones, and the first of their numbers."""
 
     plan: HostPlan
-    num_hosts: int
+    num_copies: int
     host: int
     node: int
     link: int
@@ -260,7 +274,20 @@ class HostRange:
 
     @property
     def next_node(self) -> int:
-        return self.node + self.num_hosts * len(self.plan.names)
+        return self.node + self.num_copies * len(self.plan.names)
+
+    @property
+    def num_hosts(self) -> int:
+        return self.num_copies * self.plan.num_hosts
+
+    def hosts_of_nodes(self, local: Sequence[int]) -> np.ndarray:
+        """Return the host of each of these nodes of the plan in every copy [num_copies, n]; -1 for none."""
+        own, first = self.plan.hosts_of(local), self.first_hosts()[:, None]
+        return np.where(own < 0, -1, own + first)
+
+    def first_hosts(self) -> np.ndarray:
+        """Return the first host of every copy [num_copies]."""
+        return self.host + self.plan.num_hosts * np.arange(self.num_copies)
 
 
 def number_hosts(groups: Sequence[tuple[HostPlan, int]]) -> list[HostRange]:
@@ -269,7 +296,7 @@ def number_hosts(groups: Sequence[tuple[HostPlan, int]]) -> list[HostRange]:
     host = node = link = gpu = port = 0
     for plan, count in groups:
         ranges.append(HostRange(plan, count, host, node, link, gpu, port))
-        host += count
+        host += count * plan.num_hosts
         node += count * len(plan.names)
         link += count * len(plan.src)
         gpu += count * len(plan.gpus)

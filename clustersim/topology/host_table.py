@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from clustersim.registry import Registry
-from clustersim.topology.dgx import Dgx1, Dgx2, DgxA100, DgxB200, DgxH100
+from clustersim.topology.amd import Mi250x, Mi300x
+from clustersim.topology.dgx import Dgx1, Dgx2, DgxA100, DgxB200, DgxH100, Superchip
+from clustersim.topology.explicit_host import ExplicitHost
 from clustersim.topology.host import Bare, DualSocket, Host, SingleRoot, SingleSocket
 
 HOSTS: Registry[type[Host]] = Registry(
@@ -24,6 +26,10 @@ HOSTS: Registry[type[Host]] = Registry(
         "dgx-a100": DgxA100,
         "dgx-h100": DgxH100,
         "dgx-b200": DgxB200,
+        "superchip": Superchip,
+        "mi250x": Mi250x,
+        "mi300x": Mi300x,
+        "explicit": ExplicitHost,
     },
 )
 

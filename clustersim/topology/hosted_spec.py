@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, unknown_name
 from clustersim.reading import explain, from_python
 from clustersim.spec import Spec
 from clustersim.topology.host import Host
 from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.host_sheets import HOST_SHEETS, host_sheet
 from clustersim.topology.host_table import HOSTS, AnyHost
 from clustersim.topology.topology import Topology
 from clustersim.topology.wire import GpuName
@@ -20,17 +21,24 @@ from clustersim.units import Duration
 
 
 def _host_mapping(value: Any) -> Any:
-    """Read a template's name, or a mapping that may leave the template out (then it is `single-socket`)."""
+    """Read a host's name, or a mapping that may leave the template out (then it is `single-socket`).
+
+    A name is that of a template or of a host's sheet, whose options those of the mapping override.
+    """
     if isinstance(value, str):
-        return {"template": HOSTS[value].model_fields["template"].default}
+        value = {"template": value}
     if isinstance(value, dict):
         value = {"template": "single-socket", **value}
-        HOSTS[str(value["template"])]
+        name = str(value["template"])
+        if sheet := host_sheet(name):
+            value = {**sheet.options, **value, "template": sheet.template}
+        elif name not in HOSTS:
+            raise unknown_name("host template", name, [*HOSTS, *HOST_SHEETS])
     return value
 
 
 HostChoice = Annotated[AnyHost, BeforeValidator(_host_mapping, json_schema_input_type=AnyHost | str)]
-"""A host template's name, or a mapping of its name and options."""
+"""The name of a host template or of a host's sheet, or a mapping of a name and options."""
 
 
 class TopologySpec(Spec):
@@ -63,11 +71,23 @@ class HostedSpec(TopologySpec):
         description="delay of one link, such as '600 ns'; by default the sheet's, and none for a link given by rate",
     )
     host: HostChoice | None = Field(
-        default=None, description="host template, by name or inline; by default every GPU hangs on its own network link"
+        default=None,
+        description="host template or host sheet (`clustersim list hosts`), by name or inline; by default every GPU "
+        "hangs on its own network link",
     )
     gpu: GpuName | None = Field(default=None, description="overrides the GPU of the host template")
     num_gpus: int | None = Field(default=None, ge=1, le=256, description="overrides the template's GPUs in one host")
     nics: int | None = Field(default=None, ge=1, le=64, description="overrides the template's network cards in a host")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _link_of_the_host(cls, data: Any) -> Any:
+        """Fill in the link of a card where a host's sheet says it and the topology does not."""
+        if not isinstance(data, dict) or "link" not in cls.model_fields or data.get("link") is not None:
+            return data
+        host = data.get("host")
+        sheet = host_sheet(host.get("template") if isinstance(host, dict) else host)
+        return data if sheet is None else {**data, "link": sheet.link}
 
     def host_plan(self, host: Host | None, key: str) -> HostPlan:
         """Return the plan of one such host; its errors are reported at `key`, where the host is given."""
@@ -77,7 +97,7 @@ class HostedSpec(TopologySpec):
             raise InputError([replace(each, key=each.key or key) for each in error.mistakes]) from None
 
     def host_with_overrides(self, host: Host | None) -> Host:
-        """Return this host (a bare one for None) with the topology's own `gpu`, `num_gpus` and `nics` in it."""
+        """Return this host (a bare one for None) with the topology's own keys of a host in it, such as `gpu`."""
         written = {"template": "bare"}
         if host is not None:
             written = {**host.model_dump(exclude_unset=True), "template": host.template}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from clustersim.topology.topology import Topology
 
 _MAX_SEARCH_STEPS = 200_000  # GPUs that a search visits before it gives up
+_PARTS = (1, 2)
+"""Parts of the slowest link that a ring uses one of. NCCL tries speeds of channels down to 0.49 of the best one."""
 
 
 class NvlinkMesh:
@@ -43,13 +45,23 @@ class NvlinkMesh:
         """Return orders of GPUs [num_gpus] of one host, each a ring of NVLinks: as many edge-disjoint ones as possible.
 
         Each goes in both directions, as NVLinks do. There are none for two or fewer GPUs, or if no ring is found. On a
-        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions.
+        DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions. Where
+        links of all GPUs are left over, rings in one direction are tried too, and then rings of half a link: eight
+        GPUs that are all joined by one link have seven, four have six halves.
         """
-        free = self._num_nvlinks(gpus)
-        if len(gpus) < 3 or not free.any():
-            return []
-        rings = _most_rings(free)
-        return [np.array(way) for ring in rings for way in (ring, [ring[0], *ring[:0:-1]])]
+        best: list[list[int]] = []
+        num_links = 0.0  # that the best rings use of each GPU, in slowest links
+        for parts in _PARTS if len(gpus) > 2 else ():
+            free = self._num_nvlinks(gpus, parts)
+            most = int(free.sum(axis=1).min())
+            if most / parts <= num_links:
+                break
+            found = [way for ring in _most_rings(free) for way in (ring, [ring[0], *ring[:0:-1]])]
+            one_way = _most_one_way(free) if parts == 1 and len(found) < most else []
+            found = max(found, one_way, key=len)
+            if len(found) / parts > num_links:
+                best, num_links = found, len(found) / parts
+        return [np.array(ring) for ring in best]
 
     def paths(self, gpus: np.ndarray, exits: np.ndarray, num_paths: int) -> list[np.ndarray]:
         """Return orders of GPUs [num_gpus] of one host, each along NVLinks, each beginning at another exit node.
@@ -69,10 +81,10 @@ class NvlinkMesh:
             ends.append((starts, starts if len(starts) > 1 else before))
         return [np.array(path) for path in _disjoint_paths(free, ends, _SearchBudget())]
 
-    def _num_nvlinks(self, gpus: np.ndarray) -> np.ndarray:
+    def _num_nvlinks(self, gpus: np.ndarray, parts: int = 1) -> np.ndarray:
         """Return the number of NVLinks in the link from each GPU to each other [num_gpus, num_gpus].
 
-        The slowest of the host counts as one.
+        The slowest of the host counts as one, or as so many `parts`.
         """
         nodes = self._nodes[gpus]
         first, end = np.searchsorted(self._hosts, self._node_hosts[nodes[0]] + np.array([0, 1])).tolist()
@@ -85,15 +97,15 @@ class NvlinkMesh:
         rates = np.minimum(rates, rates.T)
         if not rates.any():
             return np.zeros(rates.shape, dtype=np.int64)
-        num: np.ndarray = np.floor(rates / rates[rates > 0].min() + 0.5).astype(np.int64)
+        num: np.ndarray = np.floor(parts * rates / rates[rates > 0].min() * (1 + 1e-9)).astype(np.int64)
         return num
 
 
 class _SearchBudget:
     """The number of steps that a search may still take."""
 
-    def __init__(self) -> None:
-        self._left = _MAX_SEARCH_STEPS
+    def __init__(self, num_steps: int = _MAX_SEARCH_STEPS) -> None:
+        self._left = num_steps
 
     def spend(self) -> bool:
         self._left -= 1
@@ -102,8 +114,19 @@ class _SearchBudget:
 
 def _most_rings(free: np.ndarray) -> list[list[int]]:
     """Return the largest set of edge-disjoint rings that is found, with NVLinks counted in both directions."""
-    budget, best = _SearchBudget(), list[list[int]]()
-    bound = int(free.sum(axis=1).min()) // 2
+    return _search_rings(free, int(free.sum(axis=1).min()) // 2, _use_both_ways, _MAX_SEARCH_STEPS)
+
+
+def _most_one_way(free: np.ndarray) -> list[list[int]]:
+    """Return the largest set of rings that is found, no two of which use the same NVLink in the same direction."""
+    return _search_rings(free, int(free.sum(axis=1).min()), _use, _MAX_SEARCH_STEPS // 10)
+
+
+def _search_rings(
+    free: np.ndarray, bound: int, use: Callable[[np.ndarray, list[int], int], None], max_steps: int
+) -> list[list[int]]:
+    """Return at most `bound` rings along free NVLinks; `use` takes those of a ring, or gives them back."""
+    budget, best = _SearchBudget(max_steps), list[list[int]]()
 
     def search(rings: list[list[int]]) -> bool:
         """Search for more rings beside these; return whether the search is over."""
@@ -115,9 +138,9 @@ def _most_rings(free: np.ndarray) -> list[list[int]]:
         for path in _hamiltonian_paths(free, [0], [*range(1, len(free))], budget):
             if not free[path[-1], 0]:
                 continue
-            _use(free, [*path, 0], -1)
+            use(free, [*path, 0], -1)
             done = search([*rings, path])
-            _use(free, [*path, 0], 1)
+            use(free, [*path, 0], 1)
             if done or not budget.spend():
                 return True
         return False
@@ -127,10 +150,15 @@ def _most_rings(free: np.ndarray) -> list[list[int]]:
 
 
 def _use(free: np.ndarray, path: list[int], change: int) -> None:
-    """Remove the NVLinks of a path from `free` in both directions, or add them again."""
+    """Remove the NVLinks of a path from `free`, or add them again."""
     for a, b in pairwise(path):
         free[a, b] += change
-        free[b, a] += change
+
+
+def _use_both_ways(free: np.ndarray, path: list[int], change: int) -> None:
+    """Remove the NVLinks of a path from `free` in both directions, or add them again."""
+    _use(free, path, change)
+    _use(free, path[::-1], change)
 
 
 def _disjoint_paths(

@@ -14,6 +14,7 @@ from clustersim.topology.assemble import assemble
 from clustersim.topology.fabric import Fabric
 from clustersim.topology.host_plan import HostPlan, number_hosts
 from clustersim.topology.hosted_spec import HostChoice, HostedSpec
+from clustersim.topology.nvlink_domain import in_domains
 from clustersim.topology.topology import Topology
 
 MAX_GPUS = 1_000_000
@@ -64,10 +65,8 @@ class NetworkSpec(HostedSpec):
         return None
 
     def build(self) -> Topology:
-        ranges = number_hosts(self._groups())
-        port_host = np.concatenate(
-            [np.repeat(hosts.host + np.arange(hosts.num_hosts), len(hosts.plan.ports)) for hosts in ranges]
-        )
+        ranges = number_hosts([part for plan, count in self._groups() for part in in_domains(plan, count)])
+        port_host = np.concatenate([hosts.hosts_of_nodes(hosts.plan.ports).ravel() for hosts in ranges])
         return assemble(self.name or self.kind, ranges, self.fabric(port_host))
 
     @model_validator(mode="after")

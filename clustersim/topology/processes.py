@@ -97,6 +97,7 @@ def with_processes(topology: Topology, threads: Threads) -> Topology:
         node_names=[*topology.node_names, *(f"process-{each}" for each in range(len(at)))],
         node_kinds=[*topology.node_kinds, *[KIND] * len(at)],
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[at]]),
+        domains=_with_domains(topology, at),
         links=_with_thread_links(topology.links, at, nodes, number, threads),
         adders={**topology.adders, **adders},
         router=_ProcessRouter(topology, at, number, threads_of, threads.num),
@@ -119,8 +120,14 @@ def _with_receiving(topology: Topology, number: np.ndarray, thread: np.ndarray, 
         node_names=[*topology.node_names, *(f"{KIND}-thread-{each}" for each in range(len(first_node)))],
         node_kinds=[*topology.node_kinds, *[f"{KIND}-thread"] * len(first_node)],
         node_hosts=np.concatenate([topology.node_hosts, topology.node_hosts[first_node]]),
+        domains=_with_domains(topology, first_node),
         processes=replace(topology.processes, receiving=receiving),
     )
+
+
+def _with_domains(topology: Topology, at: np.ndarray) -> np.ndarray | None:
+    """Return the NVLink domains of the nodes, and of new ones at nodes `at` [n]; None if no hosts are joined."""
+    return None if topology.domains is None else np.concatenate([topology.domains, topology.domains[at]])
 
 
 def _thread_order(hosts: np.ndarray) -> np.ndarray:

@@ -77,6 +77,7 @@ class Topology:
     torus_dims: tuple[int, ...] | None = None  # routers along each dimension, if it is a torus
     host_order: np.ndarray | None = None  # [num_hosts] the batch system's order of hosts, if not by number
     host_sheets: Sequence[str | None] = ()  # [num_hosts] name of each host's CPU sheet
+    domains: np.ndarray | None = None  # [num_nodes] first host of its NVLink domain, if any has several hosts
     sharing: str = "max-min"  # how flows share a link
     looped: frozenset[int] = frozenset()  # nodes with routes to themselves over links (`through_adapters`)
     processes: Processes | None = None  # nodes of processes (`with_processes`)
@@ -118,6 +119,38 @@ class Topology:
         """[num_gpus] the host of each GPU."""
         hosts: np.ndarray = self.node_hosts[self.gpus]
         return hosts
+
+    @property
+    def node_domains(self) -> np.ndarray:
+        """[num_nodes] a number of each node's NVLink domain: that of its first host; -1 for nodes outside hosts.
+
+        A host whose NVSwitches join no other is its own domain, and this is `node_hosts`.
+        """
+        return self.node_hosts if self.domains is None else self.domains
+
+    @cached_property
+    def gpu_domains(self) -> np.ndarray:
+        """[num_gpus] the NVLink domain of each GPU: one host for a library such as NCCL."""
+        domains: np.ndarray = self.node_domains[self.gpus]
+        return domains
+
+    @cached_property
+    def _on_nvlink(self) -> np.ndarray:
+        """[num_nodes] whether it is a GPU or an NVSwitch."""
+        return np.isin(np.asarray(self.node_kinds), ("gpu", "nvswitch"))
+
+    def are_together(self, src: np.ndarray | int, dst: np.ndarray | int) -> np.ndarray:
+        """Return whether messages between nodes [n] stay in one host, or on the NVLinks of one domain."""
+        hosts = self.node_hosts
+        together: np.ndarray = (hosts[src] == hosts[dst]) & (hosts[src] >= 0)
+        if self.domains is not None:
+            together = together | (
+                (self.domains[src] == self.domains[dst])
+                & (self.domains[src] >= 0)
+                & self._on_nvlink[src]
+                & self._on_nvlink[dst]
+            )
+        return together
 
     def first_memory(self, gpu: int) -> int:
         """Return the node of the first host memory of a GPU's host: that of the host's first GPU."""
@@ -177,7 +210,7 @@ class Topology:
     def _ends_of_channels(self, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.first_of_socket is None:
             return src, dst
-        apart = self.node_hosts[src] != self.node_hosts[dst]
+        apart = self.node_domains[src] != self.node_domains[dst]
         return np.where(apart, self.first_of_socket[src], src), np.where(apart, self.first_of_socket[dst], dst)
 
     def link_name(self, link: int) -> str:
@@ -197,6 +230,16 @@ class Topology:
         names = sorted(set(self.links.kind))
         numbers = {name: number for number, name in enumerate(names)}
         return names, np.fromiter(map(numbers.__getitem__, self.links.kind), dtype=np.int64, count=len(self.links))
+
+    @cached_property
+    def is_nvlink(self) -> np.ndarray:
+        """[num_links] whether a link is NVLink or the like: between GPUs of a host or domain, or to an NVSwitch."""
+        on_nvlink = np.isin(np.asarray(self.node_kinds), ("gpu", "nvswitch"))
+        src, dst, hosts = self.links.src, self.links.dst, self.node_domains
+        found: np.ndarray = (
+            on_nvlink[src] & on_nvlink[dst] & (src != dst) & (hosts[src] == hosts[dst]) & (hosts[src] >= 0)
+        )
+        return found
 
     def describe_link(self, link: int) -> tuple[str, str, str]:
         """Return the names of a link's ends, and its kind."""

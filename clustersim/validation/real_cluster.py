@@ -14,7 +14,8 @@ import numpy as np
 
 from clustersim.errors import ClustersimError, InputError
 from clustersim.hardware import LINKS
-from clustersim.interchange.host_shape import HostShape, nearest_template
+from clustersim.interchange.host_of import host_of
+from clustersim.interchange.host_shape import HostShape
 from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nvidia_topo import read_topo_matrix
 from clustersim.simulate import time_collective
@@ -122,8 +123,8 @@ def _star_of_hosts(facts: Facts, gpu: str) -> tuple[Build, tuple[str, ...]]:
     if shape is None or shape.num_gpus < max(ranks.values()):
         host: dict[str, Any] = {"template": "single-socket", "gpu": gpu, "num_gpus": max(ranks.values())}
     else:
-        nearest = nearest_template(shape, gpu)
-        host, more = nearest.host, (*more, *nearest.notes)
+        found = host_of(shape, gpu)
+        host, more = found.host, (*more, *found.notes)
     num_hosts = facts.num_hosts
     return (
         lambda link, hop: {"kind": "star", "num_hosts": num_hosts, "host": host, "link": link, "hop": hop},

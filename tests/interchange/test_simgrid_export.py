@@ -83,7 +83,7 @@ def test_the_command_writes_a_platform(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["topology", "export", "dgx-1", "--format", "simgrid", "-o", str(out)]) == 0
     assert out.read_text(encoding="utf-8").count("<host ") == 8
     assert main(["topology", "export", "dgx-1", "--format", "dot"]) == 3
-    assert "known: json, simgrid" in capsys.readouterr().err
+    assert "known: json, nccl-xml, simgrid" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(why_missing() is not None, reason="SimGrid is not installed")

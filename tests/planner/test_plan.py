@@ -313,6 +313,15 @@ def test_a_plan_by_cost_needs_a_price() -> None:
     assert "dollars_per_hour" in str(refusal({**SCENARIO, "topology": topology}, [4], objective="cost"))
 
 
+def test_a_plan_by_cost_takes_the_price_of_the_scenario() -> None:
+    def dollars(price: float) -> float:
+        (best,) = plan({**SCENARIO, "prices": {"v100": price}}, [4], objective="cost", top=1, workers=1).best
+        assert best.dollars_per_sample is not None
+        return best.dollars_per_sample
+
+    assert dollars(5.0) == pytest.approx(5 * dollars(1.0))
+
+
 def test_there_are_as_many_gpus_as_the_cluster_has() -> None:
     error = refusal(SCENARIO, [64])
     assert error.mistakes[0].key == "num_gpus"

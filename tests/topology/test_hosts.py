@@ -39,6 +39,9 @@ def cables(topology, kind):
         ("dgx-a100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
         ("dgx-h100", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
         ("dgx-b200", 8, {"socket": 2, "nvswitch": 1, "nic": 8}),
+        ("superchip", 4, {"socket": 2, "nvswitch": 1, "nic": 4}),
+        ("mi300x", 8, {"socket": 2, "plx": 8, "nvswitch": 0, "nic": 8}),
+        ("mi250x", 8, {"socket": 1, "plx": 4, "nvswitch": 0, "nic": 4}),
     ],
 )
 def test_a_template_has_its_parts(template, num_gpus, counts):
@@ -48,9 +51,12 @@ def test_a_template_has_its_parts(template, num_gpus, counts):
     assert {part: kinds[part] for part in counts} == counts
 
 
+NEEDED = {"explicit": {"nodes": ["gpu0", "socket0"], "links": [{"a": "gpu0", "b": "socket0"}]}}
+
+
 @pytest.mark.parametrize("template", [name for name in HOSTS if name != "bare"])
 def test_every_memory_can_add_at_its_sheets_rate(template):
-    topology = build({"template": template, "gpu": "v100"})
+    topology = build({"template": template, "gpu": "v100", **NEEDED.get(template, {})})
     links = topology.links
     for node, link in topology.adders.items():
         assert links.src[link] == links.dst[link] == node

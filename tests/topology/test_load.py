@@ -35,6 +35,10 @@ SHIPPED = {
     "ec2-p5en-48xlarge": (256, "h200"),
     "gce-a3-mega": (256, "h100"),
     "dgx-h100-roce": (512, "h100"),
+    "gb200-nvl72": (288, "gb200"),
+    "azure-nd-mi300x": (128, "mi300x"),
+    "frontier-cabinet": (1024, "mi250x"),
+    "gce-a4": (256, "b200"),
 }
 
 

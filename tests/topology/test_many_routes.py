@@ -23,15 +23,19 @@ NETWORKS = {
     "torus": {"kind": "torus", "dims": [3, 4, 2, 1]},
     "dragonfly": {"kind": "dragonfly", "groups": 4, "routers": 2, "hosts": 1},
 }
-TEMPLATES = {
-    "bare": {"template": "bare"},
-    "bare with two": {"template": "bare", "num_gpus": 2},
-    "single-socket": {"template": "single-socket", "gpu": "k80", "num_gpus": 3},
-    "dual-socket": {"template": "dual-socket", "gpu": "k80", "num_gpus": 5, "nics": 2, "plx_per_socket": 1},
-    "rdma": {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "plx_per_socket": 2, "gpudirect": True},
-    "single-root": {"template": "single-root", "gpu": "k80", "num_gpus": 10, "nics": 4},
-    "direct": {"template": "single-socket", "gpu": "k20x", "nic_link": "direct"},
-} | {name: {"template": name} for name in HOSTS if name.startswith("dgx")}
+TEMPLATES = (
+    {
+        "bare": {"template": "bare"},
+        "bare with two": {"template": "bare", "num_gpus": 2},
+        "single-socket": {"template": "single-socket", "gpu": "k80", "num_gpus": 3},
+        "dual-socket": {"template": "dual-socket", "gpu": "k80", "num_gpus": 5, "nics": 2, "plx_per_socket": 1},
+        "rdma": {"template": "dual-socket", "gpu": "k80", "num_gpus": 4, "plx_per_socket": 2, "gpudirect": True},
+        "single-root": {"template": "single-root", "gpu": "k80", "num_gpus": 10, "nics": 4},
+        "direct": {"template": "single-socket", "gpu": "k20x", "nic_link": "direct"},
+    }
+    | {name: {"template": name} for name in HOSTS if name.startswith("dgx")}
+    | {"domains": {"template": "superchip", "nvlink_domain": 2}}
+)
 LINK = {"link": "10 Gbit/s", "hop": "1 us"}
 MIXED = {
     "kind": "fat-tree",

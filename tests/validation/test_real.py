@@ -17,6 +17,8 @@ from clustersim.validation.real_file import read_real_run
 from clustersim.validation.verdict import Compared
 from tests.validation import real_runs as made
 
+ROOT = Path(__file__).resolve().parent.parent / "interchange" / "topo"
+
 MATRIX = "\n".join(
     ["\t".join(["", *(f"GPU{b}" for b in range(8)), "NIC0", "CPU Affinity", "NUMA Affinity"])]
     + [
@@ -150,10 +152,27 @@ def test_gpus_of_one_host_are_connected_as_in_the_matrix(tmp_path: Path, per_hos
     assert (found.cluster.transport, found.cluster.is_fitted) == ("nccl", False)
     assert found.cluster.topology is not None
     if per_host > 1:
-        expected = {"template": "dgx-h100", "gpu": "h100", "num_gpus": 8, "nics": 1}
-        assert found.cluster.topology["host"] == expected
+        host = found.cluster.topology["host"]
+        kinds = [node["kind"] for node in host["nodes"]]
+        assert (host["template"], kinds.count("gpu"), kinds.count("nvswitch")) == ("explicit", 8, 1)
         assert not reasons(found)
     assert one(found, "compute").error == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "busbw", "most"),
+    [("a100-4gpu-nv4-mesh", 72e9, 100e9), ("a100-pcie-nvlink-pairs", 208e9, 300e9)],
+)
+def test_links_between_two_gpus_are_those_of_the_matrix(name: str, busbw: float, most: float) -> None:
+    """NVIDIA/nccl-tests, issues 331 (four links in each pair of a mesh) and 178 (a bridge of twelve)."""
+    found = validate_real(ROOT / f"{name}.run.json")
+    points = found.verdict.cases[0].points
+    assert {point.role for point in points} == {"prediction"}
+    for point in points:
+        num_bytes = 1 << (28 if point is points[0] else 30)
+        assert num_bytes / point.measured * 1e3 == pytest.approx(busbw, rel=1e-6)
+        assert num_bytes / point.simulated * 1e3 < most
+        assert abs(point.error) < 0.15
 
 
 def test_all_reduces_are_predicted_where_the_links_are_known(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from math import isclose
 from typing import Any
 
 from clustersim.errors import InputError
-from clustersim.interchange.host_shape import HostShape, nearest_template
+from clustersim.interchange.host_of import HostTemplate, host_of
+from clustersim.interchange.host_shape import HostShape
 from clustersim.interchange.topology_files.fabric_shape import (
     FabricCable,
     FabricShape,
@@ -49,8 +50,11 @@ def assemble(
 ) -> ImportedTopology:
     """Return hosts of a kind on a network; either may be missing. Raise InputError for what is needed and not given."""
     notes: list[str] = []
-    described = None
+    found_host = None
     if host is not None:
+        if gpu is None and host.gpu is not None:
+            notes.append(f"the GPU is taken as {host.gpu}, which fits the file: --gpu names another")
+        gpu = gpu or host.gpu
         if gpu is None:
             raise InputError(
                 "the file does not name the GPU: give its sheet, such as --gpu h100 (clustersim list gpus)",
@@ -58,13 +62,13 @@ def assemble(
                 allowed="--gpu SHEET",
                 key="gpu",
             )
-        template = nearest_template(host, gpu)
-        described, notes = template.host, [*template.notes]
+        found_host = host_of(host, gpu)
+        notes += found_host.notes
+    described = None if found_host is None else found_host.host
     order: tuple[str, ...] = ()
     if network is None:
-        assert host is not None  # one of the two has been read
-        assert described is not None
-        mapping = _alone(host, described, num_hosts, link, notes)
+        assert found_host is not None  # one of the two has been read
+        mapping = _alone(found_host, num_hosts, link, notes)
     else:
         if num_hosts not in (None, len(network.hosts)):
             message = f"the network has {len(network.hosts)} hosts: leave --hosts out"
@@ -94,28 +98,29 @@ def _compare_routes(network: FabricShape, gpu: dict[str, int], topology: Topolog
         )
 
 
-def _alone(
-    host: HostShape, described: dict[str, Any], num_hosts: int | None, link: str | None, notes: list[str]
-) -> dict[str, Any]:
-    """Return a host alone, or several on a switch."""
+def _alone(found: HostTemplate, num_hosts: int | None, link: str | None, notes: list[str]) -> dict[str, Any]:
+    """Return a host alone, or several on a switch: as many as an NVLink domain has, unless a number is given."""
+    domain = found.host.get("nvlink_domain", 1)
+    if num_hosts is None and domain > 1:
+        num_hosts = domain
+        notes.append(f"{domain} hosts are one NVLink domain, as in the file")
     if num_hosts in (None, 1) and link is None:
         if num_hosts is None:
             notes.append("one host without a network: give --hosts N and --link LINK for several on one switch")
-        node = {"name": "host0", "kind": "host", "host": described}
-        return {"kind": "explicit", "nodes": [node], "links": []}
-    rates = set(host.nic_bytes_per_s)
-    if link is None and len(rates) != 1:
+        return {
+            "kind": "explicit",
+            "host": found.host,
+            "nodes": [{"name": "host0", "kind": "host"}],
+            "links": [],
+        }
+    if link is None and found.link is None:
         message = "the file has no rate of the network cards: give their link, such as --link infiniband-ndr"
-        if rates:
-            message = (
-                f"the network cards have {len(rates)} different rates: give one link, such as --link infiniband-ndr"
-            )
         raise InputError(message, got="no link", allowed="--link LINK", key="link")
     if link is None:
-        link = rate_text(rates.pop())
+        link = found.link
         notes.append(f"the link of a network card is {link}, the rate in the file, without a delay")
     notes.append(f"{num_hosts or 1} hosts are on one switch that holds no message back")
-    return {"kind": "star", "num_hosts": num_hosts or 1, "link": link, "host": described}
+    return {"kind": "star", "num_hosts": num_hosts or 1, "link": link, "host": found.host}
 
 
 def _on_network(
@@ -183,7 +188,7 @@ def _with_cards(described: dict[str, Any], usual: int, notes: list[str]) -> dict
             f"the host has {cards} network cards in its file and {usual} cables in the network's: it has {usual}"
         )
         return changed
-    notes.append(f"the host has {cards} network cards and {usual} cables: the cables are at some of its cards")
+    notes.append(f"the host has {cards} network ports and {usual} cables: the cables are at some of its ports")
     return described
 
 

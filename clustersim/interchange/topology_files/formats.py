@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from clustersim.errors import InputError
 from clustersim.interchange.host_shape import HostShape
+from clustersim.interchange.lstopo import looks_like_lstopo, read_lstopo
 from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nvidia_topo import read_topo_matrix
+from clustersim.interchange.rocm_topo import looks_like_rocm, read_rocm_topology
 from clustersim.interchange.topology_files.assemble import ImportedTopology, assemble
 from clustersim.interchange.topology_files.astra_network import looks_like_astra, read_astra_network
 from clustersim.interchange.topology_files.fabric_shape import FabricShape
@@ -45,6 +47,8 @@ FORMATS: Registry[TopologyFormat] = Registry(
     "topology format",
     {
         "nccl": TopologyFormat("NCCL's topology (NCCL_TOPO_DUMP_FILE)", _looks_like_nccl, read_nccl_topology),
+        "lstopo": TopologyFormat("hwloc's XML (lstopo --whole-io)", looks_like_lstopo, read_lstopo),
+        "rocm-smi": TopologyFormat("the output of `rocm-smi --showtopo`", looks_like_rocm, read_rocm_topology),
         "simgrid": TopologyFormat("a SimGrid platform", looks_like_simgrid, read_simgrid_platform),
         "ibnetdiscover": TopologyFormat("the output of ibnetdiscover", looks_like_ibnetdiscover, read_ibnetdiscover),
         "slurm": TopologyFormat("SLURM's topology.conf", looks_like_slurm, read_slurm_topology),

@@ -23,7 +23,7 @@ from clustersim.interchange.topology_files.fabric_shape import (
 )
 from clustersim.interchange.topology_files.simgrid_cluster import cluster_shape
 from clustersim.interchange.topology_files.simgrid_units import delay_s, rate_bytes_per_s
-from clustersim.interchange.topology_files.xml_text import read_xml
+from clustersim.interchange.xml_text import read_xml
 
 _ZONES = {"zone", "AS"}
 _ROUTES = {"route", "zoneRoute", "ASroute"}

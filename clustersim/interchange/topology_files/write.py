@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from clustersim.interchange.topology_files.assemble import ImportedTopology
@@ -24,11 +25,21 @@ def topology_text(found: ImportedTopology) -> str:
     """
     lines = [f"# note: {' '.join(note.split())}" for note in found.notes]
     for key, value in found.mapping.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            lines += [f"{key}:", *(f"  - {_flow(row)}" for row in value)]
-        else:
-            lines.append(f"{key}: {_flow(value)}")
+        lines += _block(key, value)
     return "\n".join(lines) + "\n"
+
+
+def _block(key: str, value: Any, indent: str = "") -> Iterator[str]:
+    """Yield the lines of a key: a list of maps has a line for each, and so has a map with such a list."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        yield f"{indent}{key}:"
+        yield from (f"{indent}  - {_flow(row)}" for row in value)
+    elif isinstance(value, dict) and any(isinstance(child, list) for child in value.values()):
+        yield f"{indent}{key}:"
+        for name, child in value.items():
+            yield from _block(name, child, f"{indent}  ")
+    else:
+        yield f"{indent}{key}: {_flow(value)}"
 
 
 def _flow(value: Any) -> str:

@@ -385,7 +385,7 @@ class TestHostsOnNetworks:
 
     def test_the_cables_of_the_network_count_where_cards_differ(self, tmp_path: Path) -> None:
         found, notes = imported(tmp_path, samples.two_tiers(2, 4, 2, cards=1), samples.MATRIX, gpu="a100")
-        assert any("2 network cards" in note and "1 cables" in note for note in notes)
+        assert any("2 network ports and 1 cables" in note for note in notes)
         assert load_topology(found).num_gpus == 16
 
     def test_one_host_alone_and_several_on_a_switch(self, tmp_path: Path) -> None:
