@@ -18,6 +18,7 @@ from clustersim.interchange.topology_files.fabric_shape import (
     natural,
     rate_text,
 )
+from clustersim.interchange.topology_files.infragraph_host import with_all_nvlinks
 from clustersim.interchange.topology_files.structure import regular_structure
 from clustersim.topology.explicit import Explicit
 from clustersim.topology.host_table import HOSTS
@@ -51,6 +52,11 @@ def assemble(
     """Return hosts of a kind on a network; either may be missing. Raise InputError for what is needed and not given."""
     notes: list[str] = []
     found_host = None
+    if host is None and network is not None and network.inside is not None:
+        host = network.inside if gpu is None else with_all_nvlinks(network.inside, gpu)
+        if gpu is None:
+            notes.append("what the file says of the inside of a host is left out: give the GPU's sheet by --gpu")
+            host = None
     if host is not None:
         if gpu is None and host.gpu is not None:
             notes.append(f"the GPU is taken as {host.gpu}, which fits the file: --gpu names another")
@@ -188,7 +194,7 @@ def _with_cards(described: dict[str, Any], usual: int, notes: list[str]) -> dict
             f"the host has {cards} network cards in its file and {usual} cables in the network's: it has {usual}"
         )
         return changed
-    notes.append(f"the host has {cards} network cards and {usual} cables: the cables are at some of its cards")
+    notes.append(f"the host has {cards} network ports and {usual} cables: the cables are at some of its ports")
     return described
 
 
