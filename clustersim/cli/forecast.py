@@ -14,7 +14,6 @@ import typer
 if TYPE_CHECKING:
     from clustersim.results import Sweep
 
-_MADE_BY, _HEAD_BYTES = b'<meta name="generator" content="clustersim', 4096  # in the head of a report
 _PIPED_WIDTH = 140  # columns of the table if there is no terminal
 
 
@@ -45,9 +44,7 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz).")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
-    no_report: Annotated[
-        bool, typer.Option("--no-report", help="Write no report, and remove that of an earlier run.")
-    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
     ] = 1,
@@ -56,7 +53,8 @@ def run(
     """Forecast a scenario: print a table, write a report.
 
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
-    report` makes it again. With --json: one document on stdout, and only the requested files.
+    report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With
+    --json: one document on stdout, and only the requested files.
     """
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
@@ -80,8 +78,6 @@ def run(
         written = _write_files(result, folder, report, csv, trace)
     finally:
         _print_table(result)
-    if report != folder / "report.html":
-        _remove_older(folder / "report.html")
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}")
 
@@ -145,8 +141,10 @@ def _write_files(
     """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
     if folder is not None:
-        from clustersim.results import write_sweep
+        from clustersim.results import keep_earlier, write_sweep
 
+        if kept := keep_earlier(result, folder / "result.json"):
+            written["kept the earlier run"] = kept
         written["result"] = write_sweep(result, folder / "result.json")
     if report is not None:
         from clustersim.report import write_report
@@ -161,19 +159,6 @@ def _write_files(
 
         written["trace"] = write_perfetto(result, trace)
     return written
-
-
-def _remove_older(report: Path) -> None:
-    """Remove the report of an earlier run, which would not match the new result beside it; no other file."""
-    try:
-        with report.open("rb") as file:
-            is_ours = _MADE_BY in file.read(_HEAD_BYTES)
-        if is_ours:
-            report.unlink()
-    except OSError:
-        return
-    if is_ours:
-        typer.echo(f"removed: {report} of an earlier run; clustersim report {report.parent} makes a new one")
 
 
 def folder_name(name: str) -> str:

@@ -6,10 +6,14 @@ import gzip
 import json
 import os
 import tempfile
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from clustersim.errors import InputError, Mistake
 from clustersim.results.run import RESULT_SCHEMA, Sweep
+
+_MADE_BY, _HEAD_BYTES = b'<meta name="generator" content="clustersim', 4096  # in the head of a report
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> Path:
@@ -47,6 +51,44 @@ def to_json(document: object, indent: int | None = None) -> str:
 def write_sweep(sweep: Sweep, path: str | Path) -> Path:
     """Save a sweep with all details, for `clustersim report`."""
     return write_atomically(path, to_json(sweep.to_dict()))
+
+
+def keep_earlier(sweep: Sweep, path: Path) -> Path | None:
+    """Move a saved run of other content, and the report beside it, into a new folder `earlier-N` next to it.
+
+    Return that folder; None where there is no such run, or it has the same content.
+    """
+    try:
+        if path.read_bytes() == to_json(sweep.to_dict()).encode():
+            return None
+        folder = _new_folder(path.parent)
+        os.replace(path, folder / path.name)
+        if _is_report(report := path.with_name("report.html")):
+            os.replace(report, folder / report.name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"cannot keep the earlier run {path}: {error.strerror}", got=str(path)) from None
+    return folder
+
+
+def _new_folder(parent: Path) -> Path:
+    """Make the first folder `earlier-N` that is not there yet."""
+    for number in count(1):
+        folder = parent / f"earlier-{number}"
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError
+
+
+def _is_report(path: Path) -> bool:
+    """Return whether a file is a report that clustersim wrote."""
+    try:
+        with path.open("rb") as file:
+            return _MADE_BY in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def read_sweep(path: str | Path) -> Sweep:

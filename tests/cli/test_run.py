@@ -111,17 +111,28 @@ class TestRun:
         assert capsys.readouterr().out.splitlines()[-1] == "report: runs/tiny/report.html"
         assert (folder / "runs/tiny/report.html").read_text() == first
 
-    def test_a_report_of_an_earlier_run_does_not_stay_beside_the_result(
-        self, folder: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        report = folder / "runs/tiny/report.html"
+    def test_no_report_deletes_nothing(self, folder: Path) -> None:
         assert main(["run", "tiny.yaml"]) == 0
+        before = {path: path.read_bytes() for path in (folder / "runs/tiny").iterdir()}
         assert main(["run", "tiny.yaml", "--no-report"]) == 0
-        assert not report.exists()
-        assert "removed: runs/tiny/report.html of an earlier run" in capsys.readouterr().out
-        report.write_text("<p>written by a user</p>")
-        assert main(["run", "tiny.yaml", "--report", "other.html"]) == 0
-        assert report.read_text() == "<p>written by a user</p>"
+        assert {path: path.read_bytes() for path in (folder / "runs/tiny").iterdir()} == before
+
+    def test_another_run_of_the_same_name_is_kept(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["run", "tiny.yaml"]) == 0
+        first = {path.name: path.read_bytes() for path in (folder / "runs/tiny").iterdir()}
+        assert main(["run", "tiny.yaml", "--set", "batch.per_gpu=8", "--no-report"]) == 0
+        assert "kept the earlier run: runs/tiny/earlier-1" in capsys.readouterr().out
+        assert {path.name: path.read_bytes() for path in (folder / "runs/tiny/earlier-1").iterdir()} == first
+        assert {path.name for path in (folder / "runs/tiny").iterdir()} == {"earlier-1", "result.json"}
+        assert main(["run", "tiny.yaml", "--set", "batch.per_gpu=8"]) == 0
+        assert main(["run", "tiny.yaml"]) == 0
+        assert {path.name for path in (folder / "runs/tiny/earlier-2").iterdir()} == {"report.html", "result.json"}
+
+    def test_a_page_that_a_user_wrote_is_not_moved(self, folder: Path) -> None:
+        assert main(["run", "tiny.yaml", "--no-report"]) == 0
+        (folder / "runs/tiny/report.html").write_text("<p>written by a user</p>")
+        assert main(["run", "tiny.yaml", "--set", "batch.per_gpu=8", "--report", "other.html"]) == 0
+        assert (folder / "runs/tiny/report.html").read_text() == "<p>written by a user</p>"
 
     def test_report_of_no_run_exits_3(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["report", "runs/none"]) == 3
