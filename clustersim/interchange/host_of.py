@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clustersim.errors import InputError
-from clustersim.hardware import load_gpu
+from clustersim.hardware import load_cpu, load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.training_cards import with_training_cards
@@ -32,6 +32,7 @@ _LINKS_OF = {
     "blackwell": "nvlink-5",
 }  # fmt: skip
 _MOST_NVLINKS = 18
+_BETWEEN_SOCKETS = "xgmi-2"
 _XGMI = "48 GB/s"
 """Of a GPU whose sheet has no link: AMD, RCCL source, src/graph/topo.h (commit 0cbce2a7), GFX94X_XGMI_WIDTH."""
 
@@ -92,6 +93,9 @@ def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
         )
     if shape.cpu is None:
         yield f"the processor is not reported: {_cpu(shape, gpu)} is assumed (`cpu` in the host changes it)"
+    if _lacks_interconnect(shape, gpu):
+        cpu = _cpu(shape, gpu)
+        yield f"the sheet of the processor {cpu} has no link between sockets: {_BETWEEN_SOCKETS} is assumed"
     if not shape.nics:
         yield "no network card is reported: links of a network begin at the sockets"
     kinds = {joint.kind for joint in shape.joints if joint.link is None} & {"nvlink", "xgmi"}
@@ -107,6 +111,12 @@ def _cpu(shape: HostShape, gpu: Gpu) -> str:
     if shape.cpu is not None:
         return shape.cpu
     return _default_cpu(next((name for name in _TEMPLATES.get(gpu.board, ()) if name in HOSTS), "explicit"))
+
+
+def _lacks_interconnect(shape: HostShape, gpu: Gpu) -> bool:
+    """Say whether sockets are joined, and neither the file nor the processor's sheet says by what."""
+    unknown = any(joint.kind == "sockets" and joint.link is None for joint in shape.joints)
+    return unknown and load_cpu(_cpu(shape, gpu)).interconnect is None
 
 
 def _default_cpu(template: str) -> str:
@@ -172,6 +182,8 @@ def _explicit(shape: HostShape, gpu: str, sheet: Gpu) -> dict[str, Any]:
         about["nvlink_domain"] = shape.num_hosts
     if shape.memory_bytes is not None:
         about["memory"] = f"{shape.memory_bytes:.0f} B"
+    if _lacks_interconnect(shape, sheet):
+        about["interconnect"] = _BETWEEN_SOCKETS
     nodes = [_node(device, len(shape.sheets) > 1) for device in shape.devices]
     return {**about, "nodes": nodes, "links": [_link(joint, sheet) for joint in shape.joints]}
 

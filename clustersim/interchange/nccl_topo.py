@@ -163,7 +163,8 @@ def _read_gpu(node: Element, gpu: Element | None, above: str, slot: str | None, 
     sheet = gpu_of_pci(node.get("vendor", ""), node.get("device", ""))
     if gpu is not None:
         _note_unknown(gpu, host)
-        sheet = sheet or gpu_of_amd(gpu.get("gcn", "")) or gpu_of_capability(_number(gpu, "sm"))
+        is_amd = gpu.get("gcn") is not None or gpu.find("xgmi") is not None  # RCCL's `sm` is no compute capability
+        sheet = sheet or (gpu_of_amd(gpu.get("gcn", "")) if is_amd else gpu_of_capability(_number(gpu, "sm")))
         host.gdr += [gpu.get("gdr") == "1"] if gpu.get("gdr") else []
     name = host.add("gpu", above, slot, f"a GPU at {bus}")
     host.by_bus[bus] = name

@@ -31,7 +31,7 @@ _OTHERS = {"a10g": 86, "a40": 86, "rtx-3090": 86, "rtx-a5000": 86, "rtx-pro-6000
 
 _FORMS = {"pcie", "nvl"}
 
-_AMD = {"gfx90a": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}
+_AMD = {"gfx90a": "mi250x", "910": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}
 
 _PROCESSORS = (
     ("AuthenticAMD", 175, 0x10, "epyc-9654"), ("AuthenticAMD", 143, 0, "epyc-7742"),

@@ -136,6 +136,18 @@ def test_xgmi_stands_for_nvlink() -> None:
     assert HostJoint("gpu0", "gpu1", "xgmi", 2) in read_nccl_topology(text).joints
 
 
+def test_the_number_of_units_of_an_amd_gpu_is_no_compute_capability() -> None:
+    amd = '<pci busid="0" class="0x038000"><gpu dev="0" sm="{}" gcn="{}"/></pci>'
+    assert read_nccl_topology(system(amd.format(120, "908"))).gpu is None
+    assert read_nccl_topology(system(amd.format(104, "910"))).gpu == "mi250x"
+
+
+def test_sockets_of_a_processor_without_a_link_between_sockets_have_one_that_is_noted() -> None:
+    found = host_of(read_nccl_topology(system(gpu(0), gpu(1))), "mi250x")
+    assert found.host["interconnect"] == "xgmi-2"
+    assert any("epyc-7a53 has no link between sockets: xgmi-2 is assumed" in note for note in found.notes)
+
+
 def test_switches_with_a_link_of_their_own_are_joined() -> None:
     one = bridge("10", gpu(0), gpu(1), '<pcilink target="0000:20:00.0"/>')
     other = bridge("20", gpu(2), gpu(3), '<pcilink target="0000:10:00.0"/>')
