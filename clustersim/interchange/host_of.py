@@ -31,6 +31,11 @@ _LINKS_OF = {
     "pascal": "nvlink-1", "volta": "nvlink-2", "turing": "nvlink-2", "ampere": "nvlink-3", "hopper": "nvlink-4",
     "blackwell": "nvlink-5",
 }  # fmt: skip
+_CPU_OF_TIME = dict.fromkeys(("volta", "turing", "ampere"), "xeon-platinum-8168") | dict.fromkeys(
+    ("ada", "hopper", "blackwell"), "xeon-platinum-8480c"
+)
+"""Assumed: Intel's processors of the time of a GPU for PCIe; of those there is no usual machine."""
+
 _MOST_NVLINKS = 18
 _BETWEEN_SOCKETS = "xgmi-2"
 _XGMI = "48 GB/s"
@@ -107,10 +112,11 @@ def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
 
 
 def _cpu(shape: HostShape, gpu: Gpu) -> str:
-    """Return the processor: as reported, or that of the machine in which these GPUs are usual."""
+    """Return the processor: as reported, or that of the machine in which these GPUs are usual, or of their time."""
     if shape.cpu is not None:
         return shape.cpu
-    return _default_cpu(next((name for name in _TEMPLATES.get(gpu.board, ()) if name in HOSTS), "explicit"))
+    usual = next((name for name in _TEMPLATES.get(gpu.board, ()) if name in HOSTS), None)
+    return _CPU_OF_TIME.get(gpu.architecture, _default_cpu("explicit")) if usual is None else _default_cpu(usual)
 
 
 def _lacks_interconnect(shape: HostShape, gpu: Gpu) -> bool:
