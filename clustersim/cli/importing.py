@@ -120,7 +120,8 @@ def topology_files(
         typer.Argument(metavar="FILE...", help="A description of a host, of a network, or one of each; in any order."),
     ],
     gpu: Annotated[
-        str | None, typer.Option(metavar="SHEET", help="The GPU of the hosts (clustersim list gpus).")
+        str | None,
+        typer.Option(metavar="SHEET", help="The GPU (clustersim list gpus); default: the one that the file names."),
     ] = None,
     hosts: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Hosts of a host file, on one switch; default: one alone.")
@@ -139,8 +140,9 @@ def topology_files(
 ) -> None:
     """Make a topology file from what tools say of a host or a network.
 
-    Hosts: nvidia-smi topo -m, NCCL's topology. Networks: ibnetdiscover, SLURM's topology.conf, InfraGraph, ASTRA-sim's
-    network file, SimGrid's platform. Everything that the topology does not represent is a note.
+    Hosts: nvidia-smi topo -m, NCCL's topology, lstopo's XML, rocm-smi --showtopo. Networks: ibnetdiscover, SLURM's
+    topology.conf, InfraGraph, ASTRA-sim's network file, SimGrid's platform. Everything that the topology does not
+    represent is a note.
     """
     from clustersim.interchange.topology_files import import_topology, topology_text
     from clustersim.results.files import write_atomically

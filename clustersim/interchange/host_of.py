@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from clustersim.errors import InputError
-from clustersim.hardware import load_gpu
+from clustersim.hardware import load_cpu, load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.training_cards import with_training_cards
+from clustersim.topology.explicit_host import MAX_LINKS
 from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.host_table import HOSTS
 
@@ -22,6 +23,7 @@ _TEMPLATES = {
     "a100-40gb": ("dgx-a100",), "a800": ("dgx-a100",), "h100": ("dgx-h100",), "h100-96gb": ("dgx-h100",),
     "h200": ("dgx-h100",), "h800": ("dgx-h100",), "h20": ("dgx-h100",), "b200": ("dgx-b200",), "b300": ("dgx-b200",),
     "mi250x": ("mi250x",), "mi300x": ("mi300x",), "mi325x": ("mi300x",), "mi355x": ("mi300x",),
+    "gh200": ("superchip",), "gb200": ("superchip",), "gb300": ("superchip",),
 }  # fmt: skip
 """Templates of machines with a GPU whose boards are joined by NVLink or xGMI."""
 
@@ -29,7 +31,13 @@ _LINKS_OF = {
     "pascal": "nvlink-1", "volta": "nvlink-2", "turing": "nvlink-2", "ampere": "nvlink-3", "hopper": "nvlink-4",
     "blackwell": "nvlink-5",
 }  # fmt: skip
+_CPU_OF_TIME = dict.fromkeys(("volta", "turing", "ampere"), "xeon-platinum-8168") | dict.fromkeys(
+    ("ada", "hopper", "blackwell"), "xeon-platinum-8480c"
+)
+"""Assumed: Intel's processors of the time of a GPU for PCIe; of those there is no usual machine."""
+
 _MOST_NVLINKS = 18
+_BETWEEN_SOCKETS = "xgmi-2"
 _XGMI = "48 GB/s"
 """Of a GPU whose sheet has no link: AMD, RCCL source, src/graph/topo.h (commit 0cbce2a7), GFX94X_XGMI_WIDTH."""
 
@@ -54,6 +62,9 @@ def host_of(shape: HostShape, gpu: str) -> HostTemplate:
     sheet = load_gpu(gpu)
     told, notes = with_training_cards(shape)
     told, more = _with_nvswitches(told if told.sockets_are_known else _at_one_socket(told), sheet)
+    if len(told.joints) > MAX_LINKS:
+        got = f"{len(told.joints)} links"
+        raise InputError(f"the host has {got} between its devices", got=got, allowed=f"at most {MAX_LINKS}")
     host = _explicit(told, gpu, sheet)
     notes = (*shape.notes, *notes, *more, *_assumed(told, sheet))
     template = _same_template(told, gpu)
@@ -74,6 +85,12 @@ def _gbit(bytes_per_s: float) -> str:
 
 def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
     """Yield what had to be assumed, as the report has neither."""
+    if shape.gpu is not None and load_gpu(shape.gpu).architecture != gpu.architecture:
+        yield f"the GPUs of the file are {load_gpu(shape.gpu).title}, and {gpu.title} is taken for them"
+    if len(shape.sheets) > 1:
+        named = ", ".join(sorted(str(sheet) for sheet in shape.sheets if sheet is not None))
+        others = f"; unknown ones are {gpu.name}" if None in shape.sheets else ""
+        yield f"the GPUs are of several kinds ({named}){others}"
     if not shape.sockets_are_known:
         yield (
             "devices of one NUMA node are reported to be a socket apart, as in a virtual machine: the sockets are not "
@@ -81,6 +98,9 @@ def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
         )
     if shape.cpu is None:
         yield f"the processor is not reported: {_cpu(shape, gpu)} is assumed (`cpu` in the host changes it)"
+    if _lacks_interconnect(shape, gpu):
+        cpu = _cpu(shape, gpu)
+        yield f"the sheet of the processor {cpu} has no link between sockets: {_BETWEEN_SOCKETS} is assumed"
     if not shape.nics:
         yield "no network card is reported: links of a network begin at the sockets"
     kinds = {joint.kind for joint in shape.joints if joint.link is None} & {"nvlink", "xgmi"}
@@ -89,15 +109,20 @@ def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
         yield f"the sheet of {gpu.title} has no {what}: {_link_of(kinds, gpu)} is assumed for each link"
     if len(shape.of_kind("socket")) > 2:
         yield f"every two of the {len(shape.of_kind('socket'))} NUMA nodes are joined directly, as NCCL assumes"
-    if shape.num_hosts > 1:
-        yield f"{shape.num_hosts} such hosts are one NVLink domain"
 
 
 def _cpu(shape: HostShape, gpu: Gpu) -> str:
-    """Return the processor: as reported, or that of the machine in which these GPUs are usual."""
+    """Return the processor: as reported, or that of the machine in which these GPUs are usual, or of their time."""
     if shape.cpu is not None:
         return shape.cpu
-    return _default_cpu(next((name for name in _TEMPLATES.get(gpu.board, ()) if name in HOSTS), "explicit"))
+    usual = next((name for name in _TEMPLATES.get(gpu.board, ()) if name in HOSTS), None)
+    return _CPU_OF_TIME.get(gpu.architecture, _default_cpu("explicit")) if usual is None else _default_cpu(usual)
+
+
+def _lacks_interconnect(shape: HostShape, gpu: Gpu) -> bool:
+    """Say whether sockets are joined, and neither the file nor the processor's sheet says by what."""
+    unknown = any(joint.kind == "sockets" and joint.link is None for joint in shape.joints)
+    return unknown and load_cpu(_cpu(shape, gpu)).interconnect is None
 
 
 def _default_cpu(template: str) -> str:
@@ -131,8 +156,9 @@ def _with_nvswitches(shape: HostShape, gpu: Gpu) -> tuple[HostShape, tuple[str, 
         if len(counts) == 1 and (len(group) - 1) * max(counts) > most:
             switch = f"nvswitch{sum(device.kind == 'nvswitch' for device in devices)}"
             devices.append(HostDevice(switch, "nvswitch"))
-            link = next(joint.link for joint in joints if joint.kind == "nvlink" and joint.a in group)
-            joints = [joint for joint in joints if joint.kind != "nvlink" or not {joint.a, joint.b} <= set(group)]
+            own = set(group)
+            link = next(joint.link for joint in joints if joint.kind == "nvlink" and joint.a in own)
+            joints = [joint for joint in joints if joint.kind != "nvlink" or not {joint.a, joint.b} <= own]
             joints += [HostJoint(name, switch, "nvlink", max(counts), link) for name in group]
     for name in shape.gpus if gpu.num_nvlinks else ():
         used = sum(joint.count for joint in joints if name in (joint.a, joint.b) and joint.kind in ("nvlink", "xgmi"))
@@ -158,15 +184,21 @@ def _explicit(shape: HostShape, gpu: str, sheet: Gpu) -> dict[str, Any]:
     about: dict[str, Any] = {"template": "explicit", "gpu": gpu, "cpu": _cpu(shape, sheet)}
     if shape.gpudirect is not None:
         about["gpudirect"] = shape.gpudirect
+    if shape.num_hosts > 1:
+        about["nvlink_domain"] = shape.num_hosts
     if shape.memory_bytes is not None:
         about["memory"] = f"{shape.memory_bytes:.0f} B"
-    nodes = [_node(device) for device in shape.devices]
+    if _lacks_interconnect(shape, sheet):
+        about["interconnect"] = _BETWEEN_SOCKETS
+    nodes = [_node(device, len(shape.sheets) > 1) for device in shape.devices]
     return {**about, "nodes": nodes, "links": [_link(joint, sheet) for joint in shape.joints]}
 
 
-def _node(device: HostDevice) -> dict[str, Any]:
+def _node(device: HostDevice, has_kinds: bool) -> dict[str, Any]:
+    """Return a node; a GPU has its own sheet in a host with several kinds of GPUs."""
     rate = {} if device.bytes_per_s is None else {"link": _gbit(device.bytes_per_s)}
-    return {"name": device.name, "kind": device.kind, **rate}
+    sheet = {"gpu": device.sheet} if has_kinds and device.sheet is not None else {}
+    return {"name": device.name, "kind": device.kind, **sheet, **rate}
 
 
 def _link(joint: HostJoint, sheet: Gpu) -> dict[str, Any]:
@@ -179,7 +211,7 @@ def _link(joint: HostJoint, sheet: Gpu) -> dict[str, Any]:
 
 def _same_template(shape: HostShape, gpu: str) -> dict[str, Any] | None:
     """Return the template that is the same host, None if there is none. The rates of its cards are the network's."""
-    if len({card.bytes_per_s for card in shape.nics}) > 1:
+    if len({card.bytes_per_s for card in shape.nics}) > 1 or len(shape.sheets) > 1:
         return None
     devices = tuple(replace(device, bytes_per_s=None) for device in shape.devices)
     own = _explicit(replace(shape, devices=devices), gpu, load_gpu(gpu))
@@ -187,6 +219,7 @@ def _same_template(shape: HostShape, gpu: str) -> dict[str, Any] | None:
     about |= {"nics": len(shape.nics)} if shape.nics else {}
     about |= {} if shape.gpudirect is None else {"gpudirect": shape.gpudirect}
     about |= {} if shape.cpu is None else {"cpu": shape.cpu}
+    about |= {"nvlink_domain": shape.num_hosts} if shape.num_hosts > 1 else {}
     for name in _TEMPLATES.get(gpu, ()):
         try:
             plan, other = _plan({"template": name, **about}), {**own, "cpu": shape.cpu or _default_cpu(name)}

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from clustersim.errors import InputError
 
-MAX_GPUS, MAX_DEVICES, MAX_COUNT = 256, 1500, 200
+MAX_GPUS, MAX_SOCKETS, MAX_DEVICES, MAX_COUNT = 256, 64, 1500, 200
 """Limits of a host, so that a wrong file does not exhaust the memory; `MAX_COUNT` is of links between two devices."""
 
 SAME_SWITCH, BELOW_SWITCH, SAME_SOCKET, OTHER_SOCKET = range(4)
@@ -18,11 +18,15 @@ SAME_SWITCH, BELOW_SWITCH, SAME_SOCKET, OTHER_SOCKET = range(4)
 
 @dataclass(frozen=True)
 class HostDevice:
-    """A `gpu`, `socket`, `plx` (PCIe switch), `nvswitch` or `nic`; the rate of a card (bytes/s), None if unknown."""
+    """A `gpu`, `socket`, `plx` (PCIe switch), `nvswitch` or `nic`.
+
+    `bytes_per_s` is the rate of a card and `sheet` that of a GPU, None if unknown.
+    """
 
     name: str
     kind: str
     bytes_per_s: float | None = None
+    sheet: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,9 @@ class HostShape:
 
     `gpudirect` is whether cards read GPU memory, None if unknown. `pcie_is_known` is false if the tool does not say
     where the GPUs are on PCIe; they are then below the first socket. `sockets_are_known` is false if devices may share
-    sockets that the tool keeps apart. `cpu` and `gpu` are the sheets that the tool's
-    names fit, `memory_bytes` the memory of the host, and `num_hosts` the number of hosts like this one whose NVSwitches
-    are connected. `notes` say what is not represented.
+    sockets that the tool keeps apart. `cpu` is the sheet that the tool's name fits, `memory_bytes` the memory of the
+    host, and `num_hosts` the number of hosts like this one whose NVSwitches are connected. `notes` say what is not
+    represented.
     """
 
     devices: tuple[HostDevice, ...]
@@ -57,21 +61,37 @@ class HostShape:
     pcie_is_known: bool = True
     sockets_are_known: bool = True
     cpu: str | None = None
-    gpu: str | None = None
     memory_bytes: float | None = None
     num_hosts: int = 1
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if not 1 <= self.num_gpus <= MAX_GPUS or len(self.devices) > MAX_DEVICES:
-            got = f"{self.num_gpus} GPUs and {len(self.devices)} devices"
-            allowed = f"1 to {MAX_GPUS} GPUs and at most {MAX_DEVICES} devices"
+        num_sockets = len(self.of_kind("socket"))
+        is_small = self.num_gpus <= MAX_GPUS and num_sockets <= MAX_SOCKETS and len(self.devices) <= MAX_DEVICES
+        if not self.num_gpus or not is_small:
+            got = f"{self.num_gpus} GPUs, {num_sockets} sockets and {len(self.devices)} devices"
+            allowed = f"1 to {MAX_GPUS} GPUs, at most {MAX_SOCKETS} sockets and {MAX_DEVICES} devices"
             raise InputError(f"the host has {got}; {allowed} are read", got=got, allowed=allowed)
+        ends = {end for joint in self.joints for end in (joint.a, joint.b)}
+        unknown = ends - {device.name for device in self.devices}
+        if unknown or len({device.name for device in self.devices}) < len(self.devices):
+            got = min(unknown, default="two devices of one name")
+            raise InputError(f"the devices of the host contradict its links ({got})", got=got)
 
     @cached_property
     def gpus(self) -> tuple[str, ...]:
         """The names of the GPUs."""
         return self.of_kind("gpu")
+
+    @cached_property
+    def sheets(self) -> frozenset[str | None]:
+        """The sheets that fit the GPUs; None is among them if one is unknown."""
+        return frozenset(device.sheet for device in self.devices if device.kind == "gpu")
+
+    @property
+    def gpu(self) -> str | None:
+        """The sheet of all GPUs, None if they are of several kinds or unknown."""
+        return next(iter(self.sheets)) if len(self.sheets) == 1 else None
 
     @property
     def num_gpus(self) -> int:
@@ -88,7 +108,7 @@ class HostShape:
 
     def between(self, a: str, b: str) -> int:
         """Return the number of links that join two devices directly."""
-        return sum(joint.count for joint in self.joints if {joint.a, joint.b} == {a, b})
+        return self._counts.get(frozenset((a, b)), 0)
 
     def above(self, device: str) -> list[str]:
         """Return the PCIe switches above a device, and last the socket, if it is below one."""
@@ -107,6 +127,14 @@ class HostShape:
         if common in self._sockets:
             return SAME_SOCKET
         return SAME_SWITCH if one[0] == other[0] else BELOW_SWITCH
+
+    @cached_property
+    def _counts(self) -> dict[frozenset[str], int]:
+        found: dict[frozenset[str], int] = {}
+        for joint in self.joints:
+            ends = frozenset((joint.a, joint.b))
+            found[ends] = found.get(ends, 0) + joint.count
+        return found
 
     @cached_property
     def _sockets(self) -> frozenset[str]:

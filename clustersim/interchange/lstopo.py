@@ -53,14 +53,14 @@ class _Reader:
     named: dict[int, str] = field(default_factory=dict)  # device of an object
     notes: dict[str, None] = field(default_factory=dict)
 
-    def add(self, kind: str, above: str, link: str | None, name: str | None = None) -> str:
+    def add(self, kind: str, above: str, link: str | None, name: str | None = None, sheet: str | None = None) -> str:
         """Add a device below another one, and return its name."""
         if len(self.devices) >= MAX_DEVICES:
             raise InputError(f"this hwloc topology has more than {MAX_DEVICES} devices", allowed=f"{MAX_DEVICES}")
         taken = {device.name for device in self.devices}
         number = sum(device.kind == kind for device in self.devices)
         name = name if name is not None and name not in taken else f"{kind}{number}"
-        self.devices.append(HostDevice(name, kind))
+        self.devices.append(HostDevice(name, kind, sheet=sheet))
         self.joints.append(HostJoint(name, above, "pcie", 1, link))
         return name
 
@@ -94,7 +94,6 @@ def read_lstopo(text: str) -> HostShape:
         (*devices, *([HostDevice("nvswitch0", "nvswitch")] * any(each.b == "nvswitch0" for each in reader.joints))),
         tuple(reader.joints),
         cpu=_processor(machine),
-        gpu=sheet,
         memory_bytes=memory_bytes,
         notes=tuple(reader.notes),
     )
@@ -190,7 +189,10 @@ def _walk(node: Element, above: str, slot: str | None, reader: _Reader) -> None:
     children = [child for child in node.findall("object") if id(child) in reader.with_devices]
     kind = node.get("type", "")
     if kind == "PCIDev":
-        _add_pci(node, above, _slower(_link(node, reader), slot), reader)
+        if id(node) in reader.found:
+            _add_pci(node, above, _slower(_link(node, reader), slot), reader)
+        for child in children:
+            _walk(child, above, None, reader)
     elif kind == "Bridge" and node.get("bridge_type") == "1-1" and len(children) > 1:
         switch = reader.add("plx", above, _slower(_link(node, reader), slot))
         for child in children:
@@ -217,7 +219,7 @@ def _socket(node: Element, above: str, children: list[Element], reader: _Reader)
 def _add_pci(node: Element, above: str, link: str | None, reader: _Reader) -> None:
     pci = reader.found[id(node)]
     if pci.kind == "gpu":
-        reader.named[id(node)] = reader.add("gpu", above, link, reader.named[id(node)])
+        reader.named[id(node)] = reader.add("gpu", above, link, reader.named[id(node)], pci.name)
     else:
         reader.named[id(node)] = reader.add("nic", above, link, pci.name)
 

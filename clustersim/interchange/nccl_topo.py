@@ -104,7 +104,7 @@ def _of_several(shapes: list[HostShape]) -> HostShape:
 
 def _without_names(shape: HostShape) -> tuple[object, ...]:
     return (
-        [(device.kind, device.bytes_per_s) for device in shape.devices],
+        [(device.kind, device.bytes_per_s, device.sheet) for device in shape.devices],
         [(joint.kind, joint.count, joint.link) for joint in shape.joints],
     )
 
@@ -163,7 +163,8 @@ def _read_gpu(node: Element, gpu: Element | None, above: str, slot: str | None, 
     sheet = gpu_of_pci(node.get("vendor", ""), node.get("device", ""))
     if gpu is not None:
         _note_unknown(gpu, host)
-        sheet = sheet or gpu_of_amd(gpu.get("gcn", "")) or gpu_of_capability(_number(gpu, "sm"))
+        is_amd = gpu.get("gcn") is not None or gpu.find("xgmi") is not None  # RCCL's `sm` is no compute capability
+        sheet = sheet or (gpu_of_amd(gpu.get("gcn", "")) if is_amd else gpu_of_capability(_number(gpu, "sm")))
         host.gdr += [gpu.get("gdr") == "1"] if gpu.get("gdr") else []
     name = host.add("gpu", above, slot, f"a GPU at {bus}")
     host.by_bus[bus] = name
@@ -218,17 +219,15 @@ def _shape(host: _Host) -> HostShape:
     joints = [replace(joint, a=number.get(joint.a, joint.a)) for joint in host.joints]
     joints += [joint for gpu in host.gpus for joint in _own_joints(gpu, number[gpu.device], host)]
     joints += _pairs(host, number) + _bridges(host)
-    sheets = {gpu.sheet for gpu in host.gpus}
     return HostShape(
         (
-            *(HostDevice(name, "gpu") for name in number.values()),
+            *(HostDevice(number[gpu.device], "gpu", sheet=gpu.sheet) for gpu in host.gpus),
             *others,
             *([HostDevice("nvswitch0", "nvswitch")] * switched),
         ),
         tuple(joints),
         gpudirect=any(host.gdr) if host.gdr and any(device.kind == "nic" for device in others) else None,
         cpu=host.cpu,
-        gpu=next(iter(sheets)) if len(sheets) == 1 else None,
         notes=tuple(dict.fromkeys(host.notes)),
     )
 

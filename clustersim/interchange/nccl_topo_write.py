@@ -79,9 +79,11 @@ def nccl_topology_xml(topology: Topology, host: int = 0) -> str:
 
 
 def _links_inside(topology: Topology, host: int) -> dict[int, list[tuple[int, int]]]:
-    """Return the links from each node of a host to others of it."""
+    """Return the links from each node of a host to others of it, and to the NVSwitch of an NVLink domain."""
     links, hosts = topology.links, topology.node_hosts
-    inside = np.flatnonzero((hosts[links.src] == host) & (hosts[links.dst] == host) & (links.src != links.dst))
+    own = (hosts == host) | (np.asarray(topology.node_kinds) == "nvswitch")
+    has_own = (hosts[links.src] == host) | (hosts[links.dst] == host)
+    inside = np.flatnonzero(own[links.src] & own[links.dst] & has_own & (links.src != links.dst))
     found: dict[int, list[tuple[int, int]]] = {}
     for link in inside.tolist():
         found.setdefault(int(links.src[link]), []).append((int(links.dst[link]), link))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 from clustersim.errors import InputError
-from clustersim.interchange.host_shape import MAX_COUNT, MAX_DEVICES, MAX_GPUS, HostDevice, HostJoint, HostShape, joined
+from clustersim.interchange.host_shape import MAX_COUNT, MAX_GPUS, HostDevice, HostJoint, HostShape, joined
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _GPU = re.compile(r"GPU\d{1,4}")
@@ -16,7 +17,8 @@ _CODE = re.compile(r"X|NV\d{1,4}|PIX|PXB|PHB|NODE|SYS|SOC|N/A")
 _LEGEND = re.compile(r"\s*(NIC\d+)\s*:\s*([\w.+-]{1,60})\s*")
 _NEAR = {"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 3, "SYS": 4, "SOC": 4}
 _ONE_SWITCH, _SWITCHES, _ONE_SOCKET = 0, 1, 3
-_MAX_CHARS = 1 << 20
+_MAX_CHARS = 1 << 21
+_MAX_CARDS = 128
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,15 @@ class _Matrix:
 
         0 is PIX, 4 is SYS.
         """
-        cells = (self.codes.get((a, b), ""), self.codes.get((b, a), ""))
-        return min((_NEAR[code] for code in cells if code in _NEAR), default=None)
+        return self._far.get((a, b))
+
+    @cached_property
+    def _far(self) -> dict[tuple[str, str], int]:
+        found: dict[tuple[str, str], int] = {}
+        for (a, b), code in self.codes.items():
+            if code in _NEAR:
+                found[a, b] = found[b, a] = min(_NEAR[code], found.get((a, b), _NEAR[code]))
+        return found
 
     def nvlinks(self, a: str, b: str) -> int:
         code = self.codes.get((a, b), "")
@@ -101,20 +110,20 @@ def _matrix(lines: list[str]) -> _Matrix:
     if at is None:
         raise _not_a_matrix("\n".join(lines))
     names = _header(lines[at])
-    if len(set(names)) < len(names) or len(names) > MAX_DEVICES or sum(map(bool, map(_GPU.match, names))) > MAX_GPUS:
-        allowed = f"each device once, at most {MAX_GPUS} GPUs and {MAX_DEVICES} devices"
+    num_gpus = sum(_GPU.fullmatch(name) is not None for name in names)
+    if len(set(names)) < len(names) or num_gpus > MAX_GPUS or len(names) - num_gpus > _MAX_CARDS:
+        allowed = f"each device once, at most {MAX_GPUS} GPUs and {_MAX_CARDS} cards"
         raise InputError(f"the header has {len(names)} devices, one of them twice or too many", allowed=allowed)
-    found = _Matrix(names, {}, {}, {})
+    found, read = _Matrix(names, {}, {}, {}), set[str]()
     titles = re.sub(r"\s+", " ", lines[at].strip())
     for line in lines[at + 1 :]:
         label, *cells = _cells(line)
-        if label in names and not any((label, other) in found.codes for other in names):
-            _read_row(found, label, cells, titles)
-    rows = {label for label, _ in found.codes}
-    missing = [name for name in found.gpus if name not in rows]
+        if label in names and label not in read and _read_row(found, label, cells, titles):
+            read.add(label)
+    missing = [name for name in found.gpus if name not in read]
     if missing:
         message = f"the matrix has no complete row for {missing[0]}"
-        raise InputError(message, got=", ".join(sorted(rows)), allowed=", ".join(found.gpus))
+        raise InputError(message, got=", ".join(sorted(read)), allowed=", ".join(found.gpus))
     return found
 
 
@@ -136,11 +145,11 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().split("\t")] if "\t" in line.strip() else line.split() or [""]
 
 
-def _read_row(matrix: _Matrix, label: str, cells: list[str], titles: str) -> None:
-    """Add a row; one that is cut off is left out, a code that is not known is a mistake."""
+def _read_row(matrix: _Matrix, label: str, cells: list[str], titles: str) -> bool:
+    """Add a row, and say whether it was whole; a code that is not known is a mistake."""
     codes, rest = cells[: len(matrix.names)], cells[len(matrix.names) :]
     if len(codes) < len(matrix.names):
-        return
+        return False
     wrong = next((code for code in codes if not _CODE.fullmatch(code)), None)
     if wrong is not None:
         message = f"the row of {label} has a cell that is no connection"
@@ -153,6 +162,7 @@ def _read_row(matrix: _Matrix, label: str, cells: list[str], titles: str) -> Non
     for title, value in zip(columns, rest, strict=False):
         if value not in ("", "N/A") and label in matrix.gpus:
             (matrix.affinity if title == "CPU Affinity" else matrix.numa)[label] = value
+    return True
 
 
 def _names(matrix: _Matrix, lines: list[str]) -> dict[str, str]:

@@ -29,7 +29,9 @@ _CAPABILITIES = {
 _OTHERS = {"a10g": 86, "a40": 86, "rtx-3090": 86, "rtx-a5000": 86, "rtx-pro-6000": 120}
 """Of boards that differ from the first of their architecture."""
 
-_AMD = {"gfx90a": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}
+_FORMS = {"pcie", "nvl"}
+
+_AMD = {"gfx90a": "mi250x", "910": "mi250x", "gfx942": "mi300x", "gfx950": "mi355x"}
 
 _PROCESSORS = (
     ("AuthenticAMD", 175, 0x10, "epyc-9654"), ("AuthenticAMD", 143, 0, "epyc-7742"),
@@ -92,13 +94,19 @@ def capability_of(sheet: str) -> int | None:
     return usual or _OTHERS.get(sheet) or compute_capability(load_gpu(sheet).architecture) or None
 
 
-def gpu_named(model: str) -> str | None:
-    """Return the GPU's sheet all of whose words are in a device's name.
+def gpu_named(model: str, num_multiprocessors: int | None = None) -> str | None:
+    """Return the GPU's sheet that has the most words of a device's name, and no others; None if none fits.
 
-    >>> gpu_named("NVIDIA A100-SXM4-40GB"), gpu_named("Tesla P100-SXM2-16GB"), gpu_named("AMD Instinct MI300X OAM")
-    ('a100-40gb', 'p100', 'mi300x')
+    A sheet with another number of multiprocessors, where that is given, is for another product.
+
+    >>> [gpu_named(name, 108) for name in ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB", "Tesla V100")]
+    ['a100-40gb', 'a100-pcie', None]
     """
-    return _most_words(list(GPUS), model)
+    words = set(_words(model))
+    fitting = [name for name in GPUS if set(_words(name)) <= words]
+    if num_multiprocessors is not None:
+        fitting = [name for name in fitting if load_gpu(name).num_multiprocessors == num_multiprocessors]
+    return _most_words(fitting)
 
 
 def cpu_named(model: str) -> str | None:
@@ -107,7 +115,8 @@ def cpu_named(model: str) -> str | None:
     >>> cpu_named("AMD EPYC 7742 64-Core Processor"), cpu_named("Intel(R) Xeon(R) CPU E5-2698 v4 @ 2.20GHz")
     ('epyc-7742', 'xeon-e5-2698-v4')
     """
-    return _most_words(list(CPUS), model)
+    words = set(_words(model))
+    return _most_words([name for name in CPUS if set(_words(name)) <= words])
 
 
 def cpu_of_family(vendor: str, family: int, model: int) -> str | None:
@@ -161,11 +170,9 @@ def _hexadecimal(number: str) -> str:
     return number.lower().removeprefix("0x").rjust(4, "0")
 
 
-def _most_words(sheets: list[str], model: str) -> str | None:
-    words = set(_words(model))
-    return max(
-        (name for name in sheets if set(_words(name)) <= words), key=lambda name: len(_words(name)), default=None
-    )
+def _most_words(names: list[str]) -> str | None:
+    """Return the name with the most words; of several, one that names the form of the board."""
+    return max(names, key=lambda name: (len(_words(name)), not _FORMS.isdisjoint(_words(name))), default=None)
 
 
 def _words(name: str) -> list[str]:

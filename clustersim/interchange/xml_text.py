@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from clustersim.errors import InputError, Mistake
 
 MAX_DEPTH = 40
-MAX_ELEMENTS = 200_000
+MAX_ELEMENTS = 300_000
 _CHUNK = 1 << 16
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -74,6 +75,13 @@ class ExplicitHost(HostOfDevices):
         default=(), max_length=MAX_LINKS, description="links: [{a: gpu0, b: gpu1, link: nvlink-3, count: 4}, ...]"
     )
 
+    nvlink_domain: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="hosts whose GPUs one layer of NVSwitches joins: this host's one `nvswitch` is that of all of them",
+    )
+
     @model_validator(mode="after")
     def _check(self) -> ExplicitHost:
         mistakes = [*self._wrong_nodes(), *self._wrong_links()]
@@ -128,7 +136,7 @@ class ExplicitHost(HostOfDevices):
         The memory of a GPU's messages is that of the nearest socket, and the GPU's own if there is no socket. A card's
         own rate limits its slot.
         """
-        plan = HostPlan(gpudirect=self.gpudirect, cpu=self.cpu)
+        plan = HostPlan(gpudirect=self.gpudirect, cpu=self.cpu, domain=self.nvlink_domain)
         last = max((number for number, node in enumerate(self.nodes) if node.kind == "socket"), default=-1)
         numbers = {node.name: plan.add(node.name, node.kind) for node in self.nodes[: last + 1]}
         sockets = self._of_kind(numbers, "socket")
@@ -161,7 +169,11 @@ class ExplicitHost(HostOfDevices):
         return next((dst for src, dst in ends if src == gpu and plan.kinds[dst] in ("plx", "socket")), None)
 
     def _node(self, name: str) -> HostNode:
-        return next(node for node in self.nodes if node.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, HostNode]:
+        return {node.name: node for node in self.nodes}
 
     def _nvlink(self, link: HostLink) -> str | None:
         """Return the NVLink of the first GPU of a link."""

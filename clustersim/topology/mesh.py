@@ -10,6 +10,8 @@ import numpy as np
 from clustersim.topology.topology import Topology
 
 _MAX_SEARCH_STEPS = 200_000  # GPUs that a search visits before it gives up
+_PARTS = (1, 2)
+"""Parts of the slowest link that a ring uses one of. NCCL tries speeds of channels down to 0.49 of the best one."""
 
 
 class NvlinkMesh:
@@ -44,20 +46,21 @@ class NvlinkMesh:
 
         Each goes in both directions, as NVLinks do. There are none for two or fewer GPUs, or if no ring is found. On a
         DGX-1 with P100 there are four, with V100 six: three rings, of which two are equal, in both directions. Where
-        links of all GPUs are left over, rings in one direction are tried too: eight GPUs that are joined in pairs by
-        one link each have seven. Then rings of half a link: six between four GPUs that are all joined.
+        links of all GPUs are left over, rings in one direction are tried too, and then rings of half a link: eight
+        GPUs that are all joined by one link have seven, four have six halves.
         """
-        free = self._num_nvlinks(gpus)
-        if len(gpus) < 3 or not free.any():
-            return []
-        most = free.sum(axis=1).min()  # links that rings can use of each GPU in each direction
-        best = _both_ways(_most_rings(free))
-        used = float(len(best))
-        if used < most and len(one_way := _most_one_way(free)) > used:
-            best, used = one_way, float(len(one_way))
-        if best and used < most:
-            halves = _both_ways(_most_rings(self._num_nvlinks(gpus, 2)))
-            best = halves if len(halves) / 2 > used else best
+        best: list[list[int]] = []
+        num_links = 0.0  # that the best rings use of each GPU, in slowest links
+        for parts in _PARTS if len(gpus) > 2 else ():
+            free = self._num_nvlinks(gpus, parts)
+            most = int(free.sum(axis=1).min())
+            if most / parts <= num_links:
+                break
+            found = [way for ring in _most_rings(free) for way in (ring, [ring[0], *ring[:0:-1]])]
+            one_way = _most_one_way(free) if parts == 1 and len(found) < most else []
+            found = max(found, one_way, key=len)
+            if len(found) / parts > num_links:
+                best, num_links = found, len(found) / parts
         return [np.array(ring) for ring in best]
 
     def paths(self, gpus: np.ndarray, exits: np.ndarray, num_paths: int) -> list[np.ndarray]:
@@ -107,11 +110,6 @@ class _SearchBudget:
     def spend(self) -> bool:
         self._left -= 1
         return self._left >= 0
-
-
-def _both_ways(rings: list[list[int]]) -> list[list[int]]:
-    """Return each ring and its reverse."""
-    return [way for ring in rings for way in (ring, [ring[0], *ring[:0:-1]])]
 
 
 def _most_rings(free: np.ndarray) -> list[list[int]]:

@@ -233,12 +233,12 @@ class Topology:
 
     @cached_property
     def is_nvlink(self) -> np.ndarray:
-        """[num_links] whether a link joins two GPUs of a host, or a GPU and an NVSwitch: NVLink, xGMI or the like."""
-        kinds, hosts = np.asarray(self.node_kinds), self.node_hosts
-        src, dst = self.links.src, self.links.dst
-        on_nvlink, is_switch = np.isin(kinds, ("gpu", "nvswitch")), kinds == "nvswitch"
-        inside = (hosts[src] == hosts[dst]) & (hosts[src] >= 0)
-        found: np.ndarray = on_nvlink[src] & on_nvlink[dst] & (src != dst) & (inside | is_switch[src] | is_switch[dst])
+        """[num_links] whether a link is NVLink or the like: between GPUs of a host or domain, or to an NVSwitch."""
+        on_nvlink = np.isin(np.asarray(self.node_kinds), ("gpu", "nvswitch"))
+        src, dst, hosts = self.links.src, self.links.dst, self.node_domains
+        found: np.ndarray = (
+            on_nvlink[src] & on_nvlink[dst] & (src != dst) & (hosts[src] == hosts[dst]) & (hosts[src] >= 0)
+        )
         return found
 
     def describe_link(self, link: int) -> tuple[str, str, str]:

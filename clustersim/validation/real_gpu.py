@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from clustersim.hardware import GPUS, load_gpu
+from clustersim.interchange.pci_names import gpu_named
 from clustersim.results.files import write_atomically
 from clustersim.validation.real_file import RankFact
 
@@ -28,29 +28,11 @@ pcie: {{value: pcie-3-x16, source: "assumed: the sheet of this device does not e
 
 def sheet_of(rank: RankFact, folder: Path) -> tuple[str, tuple[str, ...]]:
     """Return the name of the device's sheet, or the file of a new one in `folder`, and notes."""
-    known = named_sheet(rank.device.name, rank.device.num_multiprocessors) if rank.device.kind == "cuda" else None
+    known = gpu_named(rank.device.name, rank.device.num_multiprocessors) if rank.device.kind == "cuda" else None
     if known is not None:
         return known, ()
     note = f"there is no sheet for {rank.device.name}; its memory has the rate that the run measured"
     return str(_new_sheet(rank, folder)), (note,) if rank.device.kind == "cuda" else ()
-
-
-def named_sheet(device: str, num_multiprocessors: int | None) -> str | None:
-    """Return the sheet whose name has the most words of a device's name, None if none fits.
-
-    A sheet with another number of multiprocessors is for another product.
-
-    >>> named_sheet("NVIDIA A100-SXM4-40GB", 108), named_sheet("NVIDIA GeForce RTX 3050", 20)
-    ('a100-40gb', None)
-    """
-    words = set(_words(device))
-    fitting = [name for name in GPUS if set(_words(name)) <= words]
-    sized = [name for name in fitting if num_multiprocessors in (None, load_gpu(name).num_multiprocessors)]
-    return max(sized, key=lambda name: len(_words(name)), default=None)
-
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", name.lower())
 
 
 def _new_sheet(rank: RankFact, folder: Path) -> Path:

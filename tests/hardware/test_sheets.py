@@ -229,6 +229,7 @@ def test_where_a_transport_has_its_buffers() -> None:
         "tcp": "host",
         "tensorflow-grpc": "host",
         "tensorflow-grpc-one-thread": "host",
+        "xla-ici": "gpu",
     }
 
 

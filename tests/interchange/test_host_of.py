@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from clustersim.cli import main
 from clustersim.interchange.host_of import HostTemplate, host_of
+from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nvidia_topo import read_topo_matrix
+from clustersim.interchange.topology_files.formats import import_topology
+from clustersim.interchange.training_cards import with_training_cards
 from clustersim.simulate import time_collective
 from clustersim.topology import load_topology
 
@@ -69,6 +73,58 @@ def test_slow_cards_of_a_dump_are_left_out_and_the_others_have_their_rate() -> N
     cluster = load_topology({"kind": "star", "num_hosts": 2, "link": "1 TB/s", "host": host.host})
     first = cluster.route(*cluster.gpus[[0, 8]].tolist())
     assert cluster.links.bytes_per_s[first].min() == 50e9
+
+
+def shape_of(nics: list[tuple[str, float | None]]) -> HostShape:
+    """Return two GPUs, each on a switch of a socket, a third socket, and cards below these."""
+    devices = [
+        HostDevice(name, name[:-1]) for name in ("gpu0", "gpu1", "plx0", "plx1", "socket0", "socket1", "socket2")
+    ]
+    joints = [HostJoint(f"gpu{number}", f"plx{number}", "pcie") for number in (0, 1)]
+    joints += [HostJoint(f"plx{number}", f"socket{number}", "pcie") for number in (0, 1)]
+    for number, (above, rate) in enumerate(nics):
+        devices.append(HostDevice(f"nic{number}", "nic", rate))
+        joints.append(HostJoint(f"nic{number}", above, "pcie"))
+    return HostShape(tuple(devices), tuple(joints))
+
+
+@pytest.mark.parametrize(
+    ("nics", "kept"),
+    [
+        ([("plx0", 50e9), ("plx1", 50e9), ("socket0", 50e9)], [0, 1]),  # one is farther from every GPU
+        ([("plx0", 50e9), ("socket1", 50e9), ("socket2", 50e9)], [0, 1]),  # one is on no GPU's socket
+        ([("socket2", 50e9), ("socket2", 50e9)], [0, 1]),  # no card is on a GPU's socket
+        ([("plx0", 50e9), ("plx0", 3e9), ("plx1", 50e9)], [0, 2]),  # 2 x 50 is more than 3 x 3
+        ([("plx0", 50e9), ("plx1", 25e9)], [0, 1]),  # 2 x 25 is as much as 50
+        ([("plx0", None), ("plx1", 25e9)], [0, 1]),  # of one the rate is not known
+    ],
+)
+def test_cards_of_training_are_the_nearest_and_of_a_speed_that_makes_most_of_them(
+    nics: list[tuple[str, float | None]], kept: list[int]
+) -> None:
+    shape, notes = with_training_cards(shape_of(nics))
+    assert [card.name for card in shape.nics] == [f"nic{number}" for number in kept]
+    assert bool(notes) == (len(kept) < len(nics))
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [
+        ("a100-4gpu-nv4-mesh.topo.txt", "a100"),
+        ("a100-pcie-nvlink-pairs.topo.txt", "a100-pcie"),
+        ("h100-8x400g-2x25g.nccl.xml", None),
+        ("mi300x-xgmi-4gpu.nccl.xml", None),
+    ],
+)
+def test_the_command_makes_a_topology_file_of_each(name: str, gpu: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    told = [] if gpu is None else ["--gpu", gpu]
+    command = ["import", "topology", str(FILES / name), *told, "--hosts", "2", "--link", "400 Gbit/s", "-o", str(path)]
+    assert main(command) == 0
+    cluster = load_topology(path)
+    assert cluster.num_hosts == 2
+    found = import_topology([FILES / name], gpu, 2, "400 Gbit/s").mapping
+    assert cluster.num_gpus == 2 * sum(node["kind"] == "gpu" for node in found["host"]["nodes"])
 
 
 def test_xgmi_joins_gpus_as_nvlink_does() -> None:

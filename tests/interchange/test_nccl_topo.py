@@ -11,6 +11,7 @@ from clustersim.errors import InputError
 from clustersim.interchange.host_of import host_of
 from clustersim.interchange.host_shape import BELOW_SWITCH, OTHER_SOCKET, SAME_SOCKET, SAME_SWITCH, HostJoint, HostShape
 from clustersim.interchange.nccl_topo import read_nccl_topology
+from clustersim.topology import load_topology
 
 
 def gpu(number: int, links: str = "", more: str = "") -> str:
@@ -135,6 +136,18 @@ def test_xgmi_stands_for_nvlink() -> None:
     assert HostJoint("gpu0", "gpu1", "xgmi", 2) in read_nccl_topology(text).joints
 
 
+def test_the_number_of_units_of_an_amd_gpu_is_no_compute_capability() -> None:
+    amd = '<pci busid="0" class="0x038000"><gpu dev="0" sm="{}" gcn="{}"/></pci>'
+    assert read_nccl_topology(system(amd.format(120, "908"))).gpu is None
+    assert read_nccl_topology(system(amd.format(104, "910"))).gpu == "mi250x"
+
+
+def test_sockets_of_a_processor_without_a_link_between_sockets_have_one_that_is_noted() -> None:
+    found = host_of(read_nccl_topology(system(gpu(0), gpu(1))), "mi250x")
+    assert found.host["interconnect"] == "xgmi-2"
+    assert any("epyc-7a53 has no link between sockets: xgmi-2 is assumed" in note for note in found.notes)
+
+
 def test_switches_with_a_link_of_their_own_are_joined() -> None:
     one = bridge("10", gpu(0), gpu(1), '<pcilink target="0000:20:00.0"/>')
     other = bridge("20", gpu(2), gpu(3), '<pcilink target="0000:10:00.0"/>')
@@ -161,7 +174,12 @@ def test_equal_hosts_of_a_dump_are_one_nvlink_domain() -> None:
     hosts = "".join(f'<cpu host_hash="{number}">{gpu(0, link)}{gpu(1, link)}</cpu>' for number in range(3))
     shape = read_nccl_topology(f"<system>{hosts}</system>")
     assert (shape.num_gpus, shape.num_hosts) == (2, 3)
-    assert "3 such hosts are one NVLink domain" in host_of(shape, "gb200").notes
+    host = host_of(shape, "gb200").host
+    assert host["nvlink_domain"] == 3
+    cluster = load_topology({"kind": "star", "num_hosts": 6, "link": "400 Gbit/s", "host": host})
+    kinds = [cluster.node_kinds[cluster.links.dst[link]] for link in cluster.route(*cluster.gpus[[0, 5]].tolist())]
+    assert (kinds, cluster.num_gpus) == (["nvswitch", "gpu"], 12)
+    assert len(cluster.route(*cluster.gpus[[0, 6]].tolist())) > 2
     apart = f'<system><cpu host_hash="1">{gpu(0)}</cpu><cpu host_hash="2">{gpu(0)}{gpu(1)}</cpu></system>'
     first = read_nccl_topology(apart)
     assert (first.num_gpus, first.num_hosts) == (1, 1)
@@ -177,6 +195,16 @@ def test_gpus_are_numbered_by_dev_and_what_is_not_represented_is_noted() -> None
     assert shape.between("gpu0", "gpu1") == 1
     assert shape.notes == ("<fan> in <gpu> is left out",)
     assert read_nccl_topology(text.replace("<fan/>", "")) == replace(shape, notes=())
+
+
+def test_gpus_of_several_kinds_keep_their_sheets_and_another_gpu_is_noted() -> None:
+    ids = 'vendor="0x10de" device="0x{}"'
+    shape = read_nccl_topology(system(gpu(0, more=ids.format("20b2")) + gpu(1, more=ids.format("2330"))))
+    found = host_of(shape, "a100")
+    assert [node.get("gpu") for node in found.host["nodes"] if node["kind"] == "gpu"] == ["a100", "h100"]
+    assert "the GPUs are of several kinds (a100, h100)" in found.notes
+    same = read_nccl_topology(system(gpu(0, more=ids.format("20b2"))))
+    assert any(note.startswith("the GPUs of the file are NVIDIA A100") for note in host_of(same, "h100").notes)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,10 @@ SHIPPED = {
     "azure-nd-mi300x": (128, "mi300x"),
     "frontier-cabinet": (1024, "mi250x"),
     "gce-a4": (256, "b200"),
+    "tpu-v4-512": (512, "tpu-v4"),
+    "tpu-v5e-256": (256, "tpu-v5e"),
+    "tpu-v5p-512": (512, "tpu-v5p"),
+    "tpu-v6e-256": (256, "tpu-v6e"),
 }
 
 

@@ -18,6 +18,7 @@ from clustersim.interchange.topology_files.fabric_shape import (
     natural,
     rate_text,
 )
+from clustersim.interchange.topology_files.infragraph_host import with_all_nvlinks
 from clustersim.interchange.topology_files.structure import regular_structure
 from clustersim.topology.explicit import Explicit
 from clustersim.topology.host_table import HOSTS
@@ -51,6 +52,11 @@ def assemble(
     """Return hosts of a kind on a network; either may be missing. Raise InputError for what is needed and not given."""
     notes: list[str] = []
     found_host = None
+    if host is None and network is not None and network.inside is not None:
+        host = network.inside if gpu is None else with_all_nvlinks(network.inside, gpu)
+        if gpu is None:
+            notes.append("what the file says of the inside of a host is left out: give the GPU's sheet by --gpu")
+            host = None
     if host is not None:
         if gpu is None and host.gpu is not None:
             notes.append(f"the GPU is taken as {host.gpu}, which fits the file: --gpu names another")
@@ -99,7 +105,11 @@ def _compare_routes(network: FabricShape, gpu: dict[str, int], topology: Topolog
 
 
 def _alone(found: HostTemplate, num_hosts: int | None, link: str | None, notes: list[str]) -> dict[str, Any]:
-    """Return a host alone, or several on a switch."""
+    """Return a host alone, or several on a switch: as many as an NVLink domain has, unless a number is given."""
+    domain = found.host.get("nvlink_domain", 1)
+    if num_hosts is None and domain > 1:
+        num_hosts = domain
+        notes.append(f"{domain} hosts are one NVLink domain, as in the file")
     if num_hosts in (None, 1) and link is None:
         if num_hosts is None:
             notes.append("one host without a network: give --hosts N and --link LINK for several on one switch")
@@ -184,7 +194,7 @@ def _with_cards(described: dict[str, Any], usual: int, notes: list[str]) -> dict
             f"the host has {cards} network cards in its file and {usual} cables in the network's: it has {usual}"
         )
         return changed
-    notes.append(f"the host has {cards} network cards and {usual} cables: the cables are at some of its cards")
+    notes.append(f"the host has {cards} network ports and {usual} cables: the cables are at some of its ports")
     return described
 
 

@@ -29,7 +29,7 @@ _MAX_DIMS = 12
 
 def looks_like_astra(text: str) -> bool:
     """Return whether a text has ASTRA-sim's number of NPUs."""
-    return re.search(r"""(?m)^\s*["{\s]*npus_count["]?\s*:""", text) is not None
+    return re.search(r"""(?m)^[ \t{"]{0,40}npus_count["]?\s*:""", text) is not None
 
 
 def read_astra_network(text: str) -> FabricShape:

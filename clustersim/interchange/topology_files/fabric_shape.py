@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isclose
 from typing import NamedTuple
 
 from clustersim.errors import InputError
+from clustersim.interchange.host_shape import HostShape
 from clustersim.topology.wire import wire
 from clustersim.units import parse
 
@@ -56,7 +58,8 @@ class FabricShape:
     """Hosts, switches and cables. The cables of a host are in the order of its network cards.
 
     `gpus_per_host` is known where the file has the GPUs of a host, and `gpu`, their sheet, where it names it. With
-    `are_gpus` the hosts are GPUs themselves, which pass on messages of others. `routes` are some that the file states.
+    `are_gpus` the hosts are GPUs themselves, which pass on messages of others. `routes` are some that the file states,
+    and `inside` is what it says of a host.
     """
 
     hosts: tuple[str, ...]
@@ -67,6 +70,7 @@ class FabricShape:
     are_gpus: bool = False
     gpu: str | None = None
     routes: tuple[StatedRoute, ...] = ()
+    inside: HostShape | None = None
 
     @cached_property
     def known_hosts(self) -> frozenset[str]:
@@ -129,15 +133,19 @@ def rate_text(bytes_per_s: float) -> str:
 
 
 def delay_text(delay_s: float) -> str:
-    """Return a delay as a topology file has it; reading it gives the same number.
+    """Return a delay as a topology file has it, to twelve digits.
 
-    >>> delay_text(5e-7), delay_text(0.0), delay_text(1 / 3)
-    ('500 ns', '0 ns', '0.3333333333333333 s')
+    >>> delay_text(5e-7), delay_text(0.0), delay_text(0.0025)
+    ('500 ns', '0 ns', '2.5 ms')
     """
     for unit in ("s", "ms", "us", "ns"):
         value = delay_s / parse(f"1 {unit}", "duration")
         text = f"{value:.12g} {unit}"
-        if (value >= 1 or unit == "ns") and "e" not in text and parse(text, "duration") == delay_s:
+        if (
+            (value >= 1 or unit == "ns")
+            and "e" not in text
+            and isclose(parse(text, "duration"), delay_s, rel_tol=1e-12)
+        ):
             return text
     return f"{delay_s!r} s"
 

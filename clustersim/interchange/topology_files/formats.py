@@ -12,6 +12,7 @@ from clustersim.interchange.host_shape import HostShape
 from clustersim.interchange.lstopo import looks_like_lstopo, read_lstopo
 from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nvidia_topo import read_topo_matrix
+from clustersim.interchange.rocm_topo import looks_like_rocm, read_rocm_topology
 from clustersim.interchange.topology_files.assemble import ImportedTopology, assemble
 from clustersim.interchange.topology_files.astra_network import looks_like_astra, read_astra_network
 from clustersim.interchange.topology_files.fabric_shape import FabricShape
@@ -23,6 +24,7 @@ from clustersim.reading import read_text
 from clustersim.registry import Registry
 
 MAX_BYTES = 32 << 20
+_HEAD = 1 << 18  # characters by which a format is recognised
 
 
 class TopologyFormat(NamedTuple):
@@ -46,6 +48,7 @@ FORMATS: Registry[TopologyFormat] = Registry(
     {
         "nccl": TopologyFormat("NCCL's topology (NCCL_TOPO_DUMP_FILE)", _looks_like_nccl, read_nccl_topology),
         "lstopo": TopologyFormat("hwloc's XML (lstopo --whole-io)", looks_like_lstopo, read_lstopo),
+        "rocm-smi": TopologyFormat("the output of `rocm-smi --showtopo`", looks_like_rocm, read_rocm_topology),
         "simgrid": TopologyFormat("a SimGrid platform", looks_like_simgrid, read_simgrid_platform),
         "ibnetdiscover": TopologyFormat("the output of ibnetdiscover", looks_like_ibnetdiscover, read_ibnetdiscover),
         "slurm": TopologyFormat("SLURM's topology.conf", looks_like_slurm, read_slurm_topology),
@@ -95,7 +98,8 @@ def _read(path: Path, format_name: str | None) -> tuple[str, HostShape | FabricS
 
 
 def _format_of(text: str) -> str:
-    name = next((name for name in FORMATS if FORMATS[name].looks_like(text)), None)
+    head = text[:_HEAD]
+    name = next((name for name in FORMATS if FORMATS[name].looks_like(head)), None)
     if name is None:
         known = "; ".join(f"{name}: {each.title}" for name, each in FORMATS.items())
         raise InputError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from io import StringIO
 from typing import NamedTuple
 
 from clustersim.errors import InputError, Mistake
@@ -56,7 +57,7 @@ class _Cable(NamedTuple):
 
 def looks_like_ibnetdiscover(text: str) -> bool:
     """Return whether a text has a block of ibnetdiscover."""
-    return any(_NODE.match(line) for line in text.splitlines())
+    return re.search(r'(?m)^(Switch|Ca|Rt)\s+\d{1,4}\s+"[SHR]-', text) is not None
 
 
 def read_ibnetdiscover(text: str) -> FabricShape:
@@ -95,7 +96,7 @@ def _blocks(text: str) -> tuple[dict[str, _Node], dict[frozenset[_Port], _Cable]
     nodes: dict[str, _Node] = {}
     cables: dict[frozenset[_Port], _Cable] = {}
     here: str | None = None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(StringIO(text), 1):
         if match := _NODE.match(line):
             here = match[2].lower()
             nodes[here] = _Node(match[1], match[3].strip())

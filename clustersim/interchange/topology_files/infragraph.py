@@ -6,6 +6,7 @@ two instances' components, `one2one` in turn or `many2many` each with each; the 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import product
@@ -13,6 +14,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from clustersim.errors import InputError
+from clustersim.interchange.host_shape import MAX_DEVICES, HostShape
 from clustersim.interchange.topology_files.fabric_shape import (
     MAX_CABLES,
     FabricCable,
@@ -22,9 +24,10 @@ from clustersim.interchange.topology_files.fabric_shape import (
     natural,
     rate_text,
 )
-from clustersim.reading import Limits, TreeNode, read_yaml
+from clustersim.interchange.topology_files.infragraph_host import Edge, host_shape
+from clustersim.reading import Limits, TreeNode, check_extent, from_python, read_yaml
 
-_LIMITS = Limits(num_bytes=8 << 20, num_events=150_000, num_values=200_000)
+_LIMITS = Limits(num_bytes=8 << 20, num_events=60_000, num_values=200_000)
 _SLICE = re.compile(r"([^\[\].]+)(?:\[(-?\d{1,9})?(:)?(-?\d{1,9})?(?::(-?\d{1,9})?)?\])?")
 _RATES = {"gigabits_per_second": 1e9 / 8, "gigabytes_per_second": 1e9}
 _DELAYS = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -33,11 +36,11 @@ _MAX_LEVELS = 8
 
 
 class _Device(NamedTuple):
-    """The number of each component, and which of them are other devices or accelerators (xpu)."""
+    """The number of each component, what each is (such as xpu, or device), and where it is in the file."""
 
     counts: dict[str, int]
     choices: dict[str, str]
-    num_edges: int
+    node: TreeNode
 
 
 class _Instance(NamedTuple):
@@ -58,9 +61,7 @@ def looks_like_infragraph(text: str) -> bool:
 
 def read_infragraph(text: str) -> FabricShape:
     """Return an instance with xpus as a host, every other one as a switch, and a cable for each edge between them."""
-    root, mistakes = read_yaml(text, None, limits=_LIMITS)
-    if mistakes:
-        raise InputError(mistakes)
+    root = _tree(text)
     inside = root.child("infrastructure") if isinstance(root.value, dict) else None
     graph = inside or root
     _check_keys(graph)
@@ -70,6 +71,32 @@ def read_infragraph(text: str) -> FabricShape:
     links = {name: _link(node) for name, node in _named(graph, "links")}
     cables = list(_cables(graph, devices, instances, links))
     return _shape(devices, instances, cables)
+
+
+def _tree(text: str) -> TreeNode:
+    """Return the tree of a YAML or JSON text; that of JSON has no places."""
+    if len(text) > _LIMITS.num_bytes or text.count(",") + text.count("\n") > _LIMITS.num_values:
+        most = f"{_LIMITS.num_bytes >> 20} MiB and {_LIMITS.num_values:,} values"
+        raise InputError(
+            f"this InfraGraph is too large: at most {most} are read", got=f"{len(text)} bytes", allowed=most
+        )
+    if text.lstrip()[:1] == "{":
+        try:
+            read = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            pass  # the reader of YAML says where the text is wrong
+        else:
+            root = from_python(read)
+            check_extent(root, _LIMITS.num_values)
+            return root
+    root, mistakes = read_yaml(text, None, limits=_LIMITS)
+    if mistakes:
+        raise InputError(mistakes)
+    return root
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"a number must be finite (got {text})")
 
 
 def _check_keys(graph: TreeNode) -> None:
@@ -136,7 +163,10 @@ def _device(node: TreeNode) -> _Device:
     for name, row in _named(node, "components"):
         counts[name] = _count(row)
         choices[name] = _text(row, "choice" if row.child("choice") else "type")
-    return _Device(counts, choices, len(_rows(node, "edges")))
+        custom = row.child("custom")
+        if choices[name] == "custom" and custom is not None and isinstance(custom.value, dict) and custom.child("type"):
+            choices[name] = _text(custom, "type")
+    return _Device(counts, choices, node)
 
 
 def _instance(node: TreeNode, devices: dict[str, _Device]) -> _Instance:
@@ -224,17 +254,23 @@ def _points(end: TreeNode, devices: dict[str, _Device], instances: dict[str, _In
             end.place.mistake(f"no instance is called '{name[:40]}'", "instance", name[:40], joined(instances, 8))
         )
     numbers = _range(indexes, instances[name].copies, end)
-    device = instances[name].device
+    paths = _paths(end, instances[name].device, devices)
+    check_size(0, len(numbers) * len(paths), end.place.line)
+    return [(f"{name}{number}", path) for number in numbers for path in paths]
+
+
+def _paths(end: TreeNode, device: str, devices: dict[str, _Device]) -> list[tuple[str, ...]]:
+    """Return the components of a device that an end names, each by its path through devices within devices."""
     paths: list[tuple[str, ...]] = [()]
     for level, part in enumerate(_text(end, "component").split(".")):
         component, indexes = _sliced(part, end)
         if level >= _MAX_LEVELS or device not in devices or component not in devices[device].counts:
             raise InputError(end.place.mistake(f"no component is called '{component[:40]}'", "component", part[:40]))
         inner = [f"{component}.{number}" for number in _range(indexes, devices[device].counts[component], end)]
-        check_size(0, len(numbers) * len(paths) * len(inner), end.place.line)
+        check_size(0, len(paths) * len(inner), end.place.line)
         paths = [(*path, each) for path in paths for each in inner]
         device = component
-    return [(f"{name}{number}", path) for number in numbers for path in paths]
+    return paths
 
 
 def _sliced(text: str, end: TreeNode) -> tuple[str, tuple[Any, ...]]:
@@ -280,9 +316,9 @@ def _shape(
     if unused:
         notes.append(f"{len(unused)} instances without an edge are left out: {joined(unused)}")
     devices_of_hosts = dict.fromkeys(instances[names[name]].device for name in hosts)
-    insides = [name for name in devices_of_hosts if devices[name].num_edges]
-    if insides:
-        notes.append(f"what is inside {joined(insides)} is left out")
+    first = next(iter(devices_of_hosts))
+    if len(devices_of_hosts) > 1:
+        notes.append(f"hosts are of several devices ({joined(devices_of_hosts)})")
     counts = {num_xpus[names[name]] for name in hosts}
     return FabricShape(
         tuple(sorted(hosts, key=natural)),
@@ -290,7 +326,38 @@ def _shape(
         tuple(FabricCable(one[0], other[0], *link) for one, other, link in ordered),
         tuple(notes),
         gpus_per_host=counts.pop() if len(counts) == 1 else None,
+        inside=_inside(first, devices) if len(devices_of_hosts) == 1 else None,
     )
+
+
+def _inside(name: str, devices: dict[str, _Device]) -> HostShape | None:
+    """Return the inside of a device as a host; None where nothing is joined there."""
+    device = devices[name]
+    rows = _rows(device.node, "edges")
+    if not rows or sum(device.counts.values()) > MAX_DEVICES:
+        return None
+    links = {link: _link(row)[0] for link, row in _named(device.node, "links")}
+    components = {
+        f"{part}.{number}": _role(part, devices, device)
+        for part, count in device.counts.items()
+        for number in range(count)
+    }
+    edges = []
+    for row in rows:
+        ends = [_paths(_end(row, key), name, devices) for key in ("ep1", "ep2")]
+        one, other = ([(path[0], path[1:]) for path in paths] for paths in ends)
+        link = _text(row, "link")
+        edges += [Edge(a, b, link, links.get(link)) for (a, _), (b, _) in _pairs(row, one, other)]
+    return host_shape(components, edges)
+
+
+def _role(part: str, devices: dict[str, _Device], device: _Device) -> str:
+    """Return what a component is within a host: a device with ports is a card, one for cards is a slot."""
+    choice = device.choices[part]
+    if choice == "device":
+        within = devices[part].choices.values() if part in devices else ()
+        return "card" if {"port", "nic"} & set(within) else "device"
+    return "slot" if "slot" in choice else choice
 
 
 def _places(cable: tuple[Point, Point, Any]) -> list[list[tuple[int, int, str]]]:

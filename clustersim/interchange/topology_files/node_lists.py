@@ -11,6 +11,8 @@ from clustersim.errors import InputError
 _PART = re.compile(r"\[([^\[\]]*)\]|([^\[\],\s]+)")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
+_MAX_CHARACTERS = 4 << 20
+
 
 def expand_names(text: str, most: int) -> list[str]:
     """Return the names of a list; refuse one that has more than `most`, before it is expanded.
@@ -21,8 +23,12 @@ def expand_names(text: str, most: int) -> list[str]:
     ['r1n0', 'r1n1', 'r2n0', 'r2n1']
     """
     names: list[str] = []
+    if len(text) > _MAX_CHARACTERS:
+        raise _too_many(text, most)
     for element in _elements(text):
         names += _expanded(element, text, most - len(names))
+        if len(names) > most:
+            raise _too_many(text, most)
     if not names:
         raise InputError("the list of names is empty", got=text[:60], allowed="names, such as node[001-064,070]")
     return names
@@ -53,17 +59,33 @@ def _expanded(element: str, text: str, most: int) -> list[str]:
         if match[1] is None:
             parts.append(match[2])
             continue
-        ranges = [_range(piece, text) for piece in match[1].split(",")]
-        count *= sum(last - first + 1 for first, last, _ in ranges)
+        ranges, choices = _ranges(match[1], text, most)
         parts.append(ranges)
+        count *= choices
         if count > most:
-            break
-    if count > most:
-        raise InputError(f"the list has more than {most:,} names", got=text[:60], allowed=f"at most {most:,} names")
+            raise _too_many(text, most)
     if place != len(element.strip()):
         raise _malformed(text)
-    choices = [[part] if isinstance(part, str) else list(_numbers(part)) for part in parts]
-    return ["".join(each) for each in product(*choices)] if parts else []
+    values = [[part] if isinstance(part, str) else list(_numbers(part)) for part in parts]
+    return ["".join(each) for each in product(*values)] if parts else []
+
+
+def _ranges(text: str, whole: str, most: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Return the ranges between brackets, and how many numbers they have; it ends with the first above `most`."""
+    found: list[tuple[int, int, int]] = []
+    count = start = 0
+    while start <= len(text) and count <= most:
+        end = text.find(",", start)
+        end = len(text) if end < 0 else end
+        found.append(_range(text[start:end], whole))
+        count += found[-1][1] - found[-1][0] + 1
+        start = end + 1
+    return found, count
+
+
+def _too_many(text: str, most: int) -> InputError:
+    limit = f"at most {most:,} names" if most > 0 else "fewer names in all"
+    return InputError(f"the list is too long: {limit} are read", got=text[:60], allowed=limit)
 
 
 def _numbers(ranges: list[tuple[int, int, int]]) -> Iterator[str]:

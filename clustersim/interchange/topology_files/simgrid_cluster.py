@@ -48,8 +48,7 @@ def cluster_shape(cluster: ElementTree.Element) -> FabricShape:
 
 def _hosts(cluster: ElementTree.Element) -> list[str]:
     radical = cluster.get("radical", "")
-    numbers = [number for part in radical.split(",") for number in expand_names(f"[{part.strip()}]", MAX_NODES)]
-    check_size(len(numbers), 0)
+    numbers = expand_names(f"[{radical}]", MAX_NODES)
     names = [f"{cluster.get('prefix', '')}{int(number)}{cluster.get('suffix', '')}" for number in numbers]
     if len(set(names)) != len(names):
         raise _refused("radical", radical[:40], "each number once")

@@ -128,6 +128,7 @@ def _add(platform: _Platform, element: ElementTree.Element) -> None:
             platform.routers.append(name)
         else:
             platform.links[name] = _link(platform, element)
+        check_size(len(platform.hosts) + len(platform.routers), len(platform.links))
     else:
         raise InputError(
             f"<{tag[:40]}> of a SimGrid platform is not read",

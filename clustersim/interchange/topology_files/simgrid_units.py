@@ -45,8 +45,8 @@ def rate_bytes_per_s(text: str, key: str) -> float:
 def delay_s(text: str, key: str) -> float:
     """Return seconds; a number without a unit is in seconds.
 
-    >>> delay_s("50us", "latency")
-    5e-05
+    >>> delay_s("50ms", "latency")
+    0.05
     """
     return _parsed(text, _TIMES, key, "a time, such as 50us")
 

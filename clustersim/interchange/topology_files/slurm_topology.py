@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from io import StringIO
 
 from clustersim.errors import InputError, Mistake
 from clustersim.interchange.topology_files.fabric_shape import MAX_NODES, FabricCable, FabricShape, check_size, joined
@@ -34,7 +35,7 @@ class _Switch:
 
 def looks_like_slurm(text: str) -> bool:
     """Return whether a text has a switch or a block of topology.conf."""
-    return re.search(r"(?im)^\s*(SwitchName|BlockName)\s*=", text) is not None
+    return re.search(r"(?im)^[ \t]{0,40}(SwitchName|BlockName)[ \t]*=", text) is not None
 
 
 def read_slurm_topology(text: str) -> FabricShape:
@@ -42,7 +43,10 @@ def read_slurm_topology(text: str) -> FabricShape:
 
     Each node has one cable. The links up from a switch together have the rate of all hosts below it.
     """
-    rows = list(_rows(text))
+    rows = []
+    for row in _rows(text):
+        rows.append(row)
+        check_size(len(rows), 0, row[0])
     switches, notes = _switches(rows)
     blocks = [keys for _, keys in rows if "blockname" in keys]
     if blocks and len(blocks) < len(switches):
@@ -64,15 +68,15 @@ def read_slurm_topology(text: str) -> FabricShape:
 
 def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number and the keys of each line; a backslash continues a line."""
-    lines, waiting = text.splitlines(), ""
-    for number, line in enumerate(lines, 1):
-        waiting += line.partition("#")[0].rstrip()
-        if waiting.endswith("\\"):
-            waiting = waiting[:-1] + " "
+    waiting: list[str] = []
+    for number, line in enumerate(StringIO(text), 1):
+        part = line.partition("#")[0].rstrip()
+        waiting.append(part.removesuffix("\\"))
+        if part.endswith("\\"):
             continue
-        if waiting.strip():
-            yield number, _keys(waiting.strip(), number)
-        waiting = ""
+        if whole := " ".join(waiting).strip():
+            yield number, _keys(whole, number)
+        waiting.clear()
 
 
 def _keys(line: str, number: int) -> dict[str, str]:

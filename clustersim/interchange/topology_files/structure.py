@@ -1,4 +1,4 @@
-"""Recognises a star, a leaf-spine network or a fat tree in hosts, switches and cables, only where it is exactly one."""
+"""Recognises a star, leaf-spine network, fat tree or torus in hosts, switches and cables, if it is exactly one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-from clustersim.interchange.topology_files.fabric_shape import FabricShape, delay_text, natural
+from clustersim.interchange.topology_files.fabric_shape import FabricShape, delay_text, natural, rate_text
+from clustersim.interchange.topology_files.torus_structure import torus_places
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,11 @@ class Regular:
 
 
 def regular_structure(shape: FabricShape) -> Regular | None:
-    """Return the star, leaf-spine network or fat tree that a shape is; None if it is none of them."""
+    """Return the star, leaf-spine network, fat tree or torus that a shape is; None if it is none of them."""
     graph = _Graph(shape)
     if not graph.has_equal_hosts:
         return None
-    return _star(graph) or _leaf_spine(graph) or _fat_tree(graph)
+    return _star(graph) or _leaf_spine(graph) or _fat_tree(graph) or _torus(graph)
 
 
 class _Graph:
@@ -203,3 +204,42 @@ def _in_pods(
     ordered = sorted(pods, key=lambda pod: (any(edge in partly for edge in pod), min(first[edge] for edge in pod)))
     edges = [edge for pod in ordered for edge in sorted(pod, key=lambda edge: (edge in partly, first[edge]))]
     return tuple(host for edge in edges for host in by_edge[edge])
+
+
+def _torus(graph: _Graph) -> Regular | None:
+    """Return the torus of switches with as many hosts each, whose links are equal along each dimension."""
+    groups = _groups(graph.ports)
+    by_switch = {switches[0]: hosts for switches, hosts in groups.items() if len(set(switches)) == 1}
+    sizes = {len(hosts) for hosts in by_switch.values()}
+    if len(by_switch) != len(groups) or len(sizes) != 1 or set(by_switch) != set(graph.shape.switches):
+        return None
+    found = torus_places(graph.neighbours)
+    if found is None:
+        return None
+    dims, places = found
+    rates = [_rates_along(graph, places, axis) for axis in range(len(dims))]
+    if any(len(rates_of_axis) != 1 for rates_of_axis in rates):
+        return None
+    ordered = sorted(by_switch, key=places.__getitem__)
+    hosts = tuple(host for switch in ordered for host in by_switch[switch])
+    shared = graph.keys("torus", len(hosts))
+    names = [shared["link"] if rate == graph.host_rate else rate_text(rate) for (rate,) in map(tuple, rates)]
+    delay_s = next(iter(graph.access_numbers))[1]
+    mapping = {
+        **shared,
+        "dims": list(dims),
+        "hosts_per_router": sizes.pop(),
+        "link": names[0] if len(set(names)) == 1 else names,
+        "injection": shared["link"],
+        **({} if set(names) == {shared["link"]} else {"hop": delay_text(delay_s)}),
+    }
+    return Regular(mapping, hosts)
+
+
+def _rates_along(graph: _Graph, places: dict[str, tuple[int, ...]], axis: int) -> set[float]:
+    """Return the rates of the links between switches that differ in one dimension only."""
+    return {
+        rate
+        for (one, other), rate in ((tuple(pair), rate) for pair, rate in graph.rates.items())
+        if places[one][axis] != places[other][axis]
+    }

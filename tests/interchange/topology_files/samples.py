@@ -123,9 +123,25 @@ devices:
     components:
       - {name: xpu, count: 4, choice: xpu}
       - {name: nic, count: 2, choice: nic}
-    links: [{name: pcie}]
+      - {name: cpu, count: 2, choice: cpu}
+      - {name: pciesw, count: 2, choice: switch}
+      - {name: nvsw, count: 2, choice: switch}
+      - {name: slot, count: 2, choice: custom, custom: {type: pcie_slot}}
+      - {name: bmc, count: 1, choice: custom, custom: {type: mgmt}}
+    links:
+      - {name: pcie}
+      - {name: nvlink}
+      - {name: upi, physical: {bandwidth: {gigabytes_per_second: 20}}}
     edges:
-      - {ep1: {component: "xpu[0:2]"}, ep2: {component: "nic[0]"}, scheme: many2many, link: pcie}
+      - {ep1: {component: cpu}, ep2: {component: cpu}, scheme: many2many, link: upi}
+      - {ep1: {component: pciesw}, ep2: {component: cpu}, scheme: one2one, link: pcie}
+      - {ep1: {component: "xpu[0:2]"}, ep2: {component: "pciesw[0]"}, scheme: many2many, link: pcie}
+      - {ep1: {component: "xpu[2:4]"}, ep2: {component: "pciesw[1]"}, scheme: many2many, link: pcie}
+      - {ep1: {component: nic}, ep2: {component: slot}, scheme: one2one, link: pcie}
+      - {ep1: {component: slot}, ep2: {component: pciesw}, scheme: one2one, link: pcie}
+      - {ep1: {component: xpu}, ep2: {component: nvsw}, scheme: many2many, link: nvlink}
+      - {ep1: {component: nvsw}, ep2: {component: "pciesw[0]"}, scheme: many2many, link: pcie}
+      - {ep1: {component: bmc}, ep2: {component: "cpu[0]"}, scheme: one2one, link: pcie}
   - name: switch
     components: [{name: port, count: 16, choice: port}]
     links: []
