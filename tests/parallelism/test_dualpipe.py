@@ -16,6 +16,7 @@ from clustersim.parallelism.schedules import in_flight_counts
 from clustersim.parallelism.slot import Slot, deferred_weights
 from clustersim.program.ops import Call, Compute, Key, Op, Wait
 from clustersim.scenario import load_scenario
+from clustersim.scenario.plan_checks import plan_mistakes
 from clustersim.simulate.setup import Setup
 from tests.models import write_experts
 from tests.placed import placed
@@ -267,6 +268,15 @@ def test_a_checkpoint_has_each_parameter_once(model: str) -> None:
         sizes = checkpoint_bytes(setup.laid_out, point.parallelism, setup.reference, point.optimizer, by_all=False)
         written.append(sizes.sum())
     assert written[1] == pytest.approx(written[0], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "layout", [{"schedule": "dualpipe", "micro_batches": 8}, {"expert": 2, "expert_exchange": "two-hop"}], ids=str
+)
+def test_a_plan_says_that_it_does_not_try_them(experts: str, layout: dict[str, Any]) -> None:
+    point = load_scenario(scenario(experts, 4, {"pipeline": 2, **layout})).points()[0].point
+    key, got = ("schedule", "dualpipe") if "schedule" in layout else ("expert_exchange", "two-hop")
+    assert any(each.key == f"parallelism.{key}" and each.got == got for each in plan_mistakes(point))
 
 
 @pytest.mark.parametrize(
