@@ -15,8 +15,9 @@ from clustersim.model.layer import Anchoring
 from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.cluster import build_topology
-from clustersim.scenario.compression import with_compression, with_stored
+from clustersim.scenario.compression import with_compression
 from clustersim.scenario.point import Point
+from clustersim.scenario.stored import with_stored
 from clustersim.scenario.variability import at_pace, slowest_of
 
 
