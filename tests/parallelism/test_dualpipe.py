@@ -294,7 +294,7 @@ def test_a_plan_says_that_it_does_not_try_them(experts: str, layout: dict[str, A
         ({"pipeline": 4, "micro_batches": 8, "schedule": "dualpipe-v", "chunks": 3}, {}, "two chunks of the model"),
         ({"pipeline": 4, "micro_batches": 8}, {"strategy": {"kind": "local"}}, "opposite stages all-reduce"),
         ({"pipeline": 4, "micro_batches": 8, "offload": "optimizer"}, {}, "without offload"),
-        ({"pipeline": 4, "micro_batches": 8, "offload": "activations"}, {}, "splits the backward pass of a layer in two"),
+        ({"pipeline": 4, "micro_batches": 8, "offload": "activations"}, {}, "the backward pass of a layer in two"),
         ({"pipeline": 4, "micro_batches": 8, "messages": "awaited"}, {}, "would deadlock"),
     ],
 )
