@@ -86,7 +86,8 @@ class Local(CollectiveStrategy):
             yield from outer.difference(job, rank, iteration)
         job.times.computed_s[rank, iteration] = job.times.exchanged_s[rank, iteration] = job.env.now
         if is_last:
-            sender = BucketSender(job, rendezvous, rank, iteration)
+            scale = 1.0 if outer is None else outer.sent_bytes(job, 1.0)
+            sender = BucketSender(job, rendezvous, rank, iteration, scale)
             sender.send_all()
             yield from sender.drain()
         if outer is not None:

@@ -73,6 +73,19 @@ def test_weights_in_host_memory_are_copied_there_and_back_once_a_round() -> None
     assert on_gpu.memory_bytes - in_host.memory_bytes == pytest.approx(4 * parameters, rel=1e-9)
 
 
+def test_a_library_in_host_memory_copies_what_is_sent() -> None:
+    """With int8 a quarter of fp32's bytes cross PCIe, too, before the all-reduce and after it."""
+    asked = [
+        scenario(1, topology=BOX, transport="mpi", strategy={"outer_gradients": each}) for each in ("fp32", "int8")
+    ]
+    plain, quarter = (clustersim.simulate(each) for each in asked)
+    used = [
+        sum(kind.num_bytes for kind in run.link_classes if kind.kind.startswith("pcie")) for run in (plain, quarter)
+    ]
+    assert used[0] > 0
+    assert used[1] == pytest.approx(used[0] / 4, rel=1e-6)
+
+
 def test_a_gpu_stores_a_momentum_and_the_weights_of_the_last_outer_step() -> None:
     local, outer = (setup_of(scenario(strategy={"outer": outer})) for outer in ("average", "nesterov"))
     (local_held, held) = (each.memory_bytes("a100") for each in (local, outer))
