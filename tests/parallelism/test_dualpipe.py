@@ -283,6 +283,8 @@ def test_a_plan_says_that_it_does_not_try_them(experts: str, layout: dict[str, A
     ("layout", "other", "message"),
     [
         ({"pipeline": 3, "micro_batches": 6}, {}, "an even number of stages"),
+        ({"pipeline": 1}, {}, "an even number of stages"),
+        ({"pipeline": 1, "schedule": "dualpipe-v", "micro_batches": 2}, {}, "there is one stage"),
         (
             {"pipeline": 4, "micro_batches": 6},
             {},
