@@ -11,6 +11,8 @@ _REPLICATED = (
     "hybrid sharding is `parallelism: {sharding: zero-3, sharding_over: N}`: a mesh of R x N replicas shards over N, "
     "so N is dp_shard, and R follows"
 )
+_TWO_HOP = "tokens that go to experts once for each host (DeepEP) are `expert_exchange: two-hop`"
+_DILOCO = "DiLoCo is `strategy: {kind: local, steps: 500, outer: nesterov}`"
 _BATCH = "the batch is `batch: {per_gpu: N}` or `batch: {global: N}`"
 _BF16 = "the number format is `precision: amp-bf16`"
 _STEPS = "gradient accumulation is `parallelism: {micro_batches: N}`"
@@ -27,6 +29,9 @@ _KEYS: Mapping[str, str] = {
     "context-parallel-size": "context parallelism is `context`",
     "vpp": "interleaved stages are `schedule: interleaved` with `chunks`",
     "sp": "sequence parallelism is `sequence_parallel: true`",
+    "deepep": _TWO_HOP, "moe-enable-deepep": _TWO_HOP, "moe-token-dispatcher-type": _TWO_HOP,
+    "moe-router-group-topk": "the hosts with experts of a token are `expert_hosts`, with `expert_exchange: two-hop`",
+    "dualpipe": "DualPipe is `schedule: dualpipe`", "diloco": _DILOCO, "outer-steps": _DILOCO,
     "fsdp": _SHARDED, "zero": _SHARDED, "zero-stage": _SHARDED, "deepspeed": _SHARDED, "ddp": _PLAIN,
     "hsdp": _HYBRID, "hybrid-shard": _HYBRID, "dp-shard": _REPLICATED, "dp-replicate": _REPLICATED,
     "data-parallel-shard-degree": _REPLICATED, "data-parallel-replicate-degree": _REPLICATED,
@@ -48,7 +53,7 @@ _KEYS: Mapping[str, str] = {
 
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "strategy": {"ddp": _PLAIN, "fsdp": _SHARDED, "fsdp2": _SHARDED, "zero": _SHARDED, "deepspeed": _SHARDED,
-                 "zero3": _SHARDED, "hsdp": _HYBRID, "diloco": "DiLoCo is `{kind: local, steps: 500, outer: nesterov}`",
+                 "zero3": _SHARDED, "hsdp": _HYBRID, "diloco": _DILOCO,
                  "sync": _PLAIN, "parameter-server": "parameter servers are `{kind: server}`, or async",
                  "tensor-parallel": "tensor parallelism is `parallelism: {tensor: N}`",
                  "pipeline": "pipelines are `parallelism: {pipeline: N}`",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import simpy
@@ -137,12 +138,15 @@ def _fetch_batch(job: Job, rank: int, copy_in: CopyIn | None) -> Process:
 
 
 class BucketSender:
-    """Sends the buckets of one iteration of one worker. Each starts after the one before it has been pushed."""
+    """Sends the buckets of one iteration of one worker. Each starts after the one before it has been pushed.
 
-    def __init__(self, job: Job, exchanger: Exchanger, rank: int, iteration: int):
+    What is sent may have another size than the gradients of a bucket: `scale` bytes for each byte of these.
+    """
+
+    def __init__(self, job: Job, exchanger: Exchanger, rank: int, iteration: int, scale: float = 1.0):
         job.times.extend_to(iteration)
         self._job, self._exchanger = job, exchanger
-        self._rank, self._iteration = rank, iteration
+        self._rank, self._iteration, self._scale = rank, iteration, scale
         self._plan = job.plans(rank, iteration)
         self._deliveries: list[simpy.Process] = []
         self._previous_pushed: simpy.Event | None = None
@@ -175,6 +179,8 @@ class BucketSender:
         previous_pushed, is_last = self._previous_pushed, bucket is self._plan.buckets[-1]
         self._previous_pushed = None if is_last else self._job.env.event()
         bucket_id = (self._rank, self._iteration, number)
+        if self._scale != 1:
+            bucket = replace(bucket, num_bytes=self._scale * bucket.num_bytes)
         return _deliver(self._job, self._exchanger, bucket_id, bucket, previous_pushed, self._previous_pushed)
 
 

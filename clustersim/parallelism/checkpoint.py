@@ -31,7 +31,7 @@ def checkpoint_bytes(
     grid, num_bytes = laid_out.grid, np.zeros(laid_out.grid.num_ranks)
     rules = MemoryRules(whole.batch, whole.precision, optimizer, weight_share=whole.model.weight_share)
     by_all |= layout.sharding is not None
-    for ranks in laid_out.replicas():
+    for ranks in grid.replica_groups(laid_out.replica_axes):
         parts = laid_out.parts_of(grid.stage(int(ranks[0])))
         total = _state_bytes(parts, rules)
         own = total * _own_share(parts, layout.kind == "one-weird-trick")

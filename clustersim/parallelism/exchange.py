@@ -158,7 +158,7 @@ class GradientExchange:
         ops: list[Op] = []
         if self.grid.shard_group_size > 1 or axis == EXPERT_REPLICAS:
             ops.append(Call(key, "reduce-scatter", axis, num_bytes))
-        if axis == SHARD_GROUP and is_last:
+        if axis == SHARD_GROUP and is_last and not self.rules.groups_apart:
             scattered = key if ops else None
             key = key._replace(what=f"{key.what} of all groups")
             ops.append(
@@ -242,8 +242,18 @@ class GradientExchange:
             else:
                 calls = dict.fromkeys(call_of.values())
                 ops += [*calls, *(Wait(call.key) for call in calls)]
+        combined = self._shares_apart(ops) if rules.groups_apart else []
         program = Program(self.stage, with_merged_ops(ops))
-        return StagePlan(program, iteration_of(program, [], 0.0))
+        return StagePlan(program, iteration_of(program, combined, 0.0))
+
+    def _shares_apart(self, ops: list[Op | Pass]) -> list[Bucket]:
+        """Return this rank's share of the weights as a bucket, which the strategy combines with those of other groups.
+
+        It is ready at the end of the program.
+        """
+        num = sum(size for _, size, _ in self.completed) / self.grid.shard_group_size
+        ops.append(Ready(0))
+        return [Bucket("weights", num * self.rules.gradient_bytes, 0.0, len(self.completed))]
 
     def _update(self, seconds: float) -> Compute:
         """Return the update by the optimizer, and the kernels before and after it."""

@@ -90,7 +90,8 @@ class TrainingSetup:
     `caps` are those of gradient buckets in bytes, None for one bucket; `overlap` says whether their exchange begins
     during the backward pass. `work_at` returns the times of the undivided layers at another batch, for a layout whose
     layers have different batches. `copied_bytes` are those of a sample that is copied to a GPU, if samples have to be
-    waited for; `buffers` is the memory of communication buffers.
+    waited for; `buffers` is the memory of communication buffers. `groups_apart`: groups of replicas that shard are the
+    workers of the strategy, which combines their weights.
     """
 
     whole: Workload
@@ -100,6 +101,7 @@ class TrainingSetup:
     overlap: bool
     work_at: Callable[[int], Workload] | None = None
     copied_bytes: float | None = None
+    groups_apart: bool = False
     buffers: ExchangeBuffers = NO_EXCHANGE_BUFFERS
 
 
@@ -119,6 +121,7 @@ class ModelLayout:
     held: tuple[StageMemory, ...] = ()  # empty if memory over time is unknown
     host_memory: tuple[dict[str, float], ...] = ()
     route: Route | None = None  # of micro-batches through the stages; None where parts are on the stages in a loop
+    groups_apart: bool = False  # whether each group that shards is a worker of the strategy
 
     def parts_of(self, stage: int) -> tuple[Part, ...]:
         """Return the parts of a stage."""
@@ -149,12 +152,17 @@ class ModelLayout:
 
     @property
     def num_replicas(self) -> int:
-        """Number of ranks that have the same parameters and exchange their gradients."""
-        return prod(int(getattr(self.grid, axis)) for axis in self.replica_axes) * self.grid.num_mirrored
+        """Number of ranks that have the same parameters, or the same share of them, and exchange what is theirs."""
+        num = prod(int(getattr(self.grid, axis)) for axis in self.replica_axes) * self.grid.num_mirrored
+        return num // self.grid.shard_group_size if self.groups_apart else num
 
     def replicas(self) -> list[np.ndarray]:
-        """Return the groups of ranks that have the same parameters."""
-        return list(self.grid.replica_groups(self.replica_axes))
+        """Return the groups of ranks that have the same parameters, or the same share of them in different groups."""
+        groups = list(self.grid.replica_groups(self.replica_axes))
+        if not self.groups_apart:
+            return groups
+        each = self.grid.shard_group_size
+        return [group[place::each] for group in groups for place in range(each)]
 
 
 def lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelLayout:
@@ -192,7 +200,9 @@ def _lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelL
     ]
     memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
     over_time = tuple(_memory_over_time(*each) for each in zip(own, memory, slots, held, strict=True))
-    return ModelLayout(grid, tuple(parts), tuple(plans), memory, held=over_time, host_memory=in_hosts, route=route)
+    return ModelLayout(
+        grid, tuple(parts), tuple(plans), memory, REPLICAS, over_time, in_hosts, route, rules.groups_apart
+    )
 
 
 def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
@@ -227,6 +237,7 @@ def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
         skips_update=training.optimizer.skipped,
         gathers_each_pass=layout.gathers == "micro-batch",
         host=whole.host,
+        groups_apart=training.groups_apart,
         reduces_to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
     )
 

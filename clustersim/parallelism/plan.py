@@ -64,7 +64,8 @@ class Rules:
     bucket by bucket, while nothing computes; `reduces_to_owners`: each slice of a bucket is reduced to the replica that
     updates it (`gradient_owners`). `sums_norms`: tensor parallel groups all-reduce the gradients of norms after every
     micro-batch, one by one. `skips_update`: there are no weights to gather at the end. `gathers_each_pass`: the same,
-    since every forward pass gathers its own.
+    since every forward pass gathers its own. `groups_apart`: groups that shard do not add up their gradients; each
+    updates by its own, and the strategy combines their weights.
 
     Stages: `sent_whole`: the GPUs of a tensor parallel group all have the whole of what a stage sends, of which each
     sends its share (`in_shares`) or all. `awaited`: messages block both ranks, and with `paired` one in each direction
@@ -105,6 +106,7 @@ class Rules:
     skips_update: bool = False
     gathers_each_pass: bool = False
     host: HostIssue = NO_HOST
+    groups_apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -417,7 +417,7 @@ class Parallelism(Spec):
         """Return whether every GPU trains a replica of the whole model on its whole batch at once."""
         if self.kind != "grid":
             return False
-        one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None
+        one_pass = self.num_passes == 1 and self.chunks == 1 and self.stages is None and self.schedule not in ROUTES
         is_sharded = self.sharding is not None or self.sharding_over is not None or self.sharding_by != "slices"
         has_extra_work = self.sharding_copies != "none" or self.gradient_kernels != "none" or self.masks != "none"
         is_whole = one_pass and not is_sharded and self.recompute == "none" and not self.sequence_parallel

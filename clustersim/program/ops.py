@@ -161,26 +161,28 @@ Op = Compute | Send | Receive | Call | Wait | Copy | HostUpdate | Read | Ready
 
 def _of_micro_batch(op: Op, number: int) -> Op:
     """Return an operation of a body for the pass with the micro-batch `number`."""
-
-    def of(key: Key) -> Key:
-        return Key(key.what, key.micro_batch + number, key.place)
-
     match op:
         case Compute(name, seconds, phase, behind, called_s, issue):
             return Compute(name, seconds, phase, behind + number, called_s, issue)
         case Send(key, stage, num_bytes, awaited, paired):
-            return Send(of(key), stage, num_bytes, awaited, paired)
+            return Send(_key_of(key, number), stage, num_bytes, awaited, paired)
         case Receive(key, stage, num_bytes, awaited):
-            return Receive(of(key), stage, num_bytes, awaited)
+            return Receive(_key_of(key, number), stage, num_bytes, awaited)
         case Call(key, what, axis, num_bytes, root, after, known_s, routing):
-            return Call(of(key), what, axis, num_bytes, root, after and of(after), known_s, routing)
+            shifted = after and _key_of(after, number)
+            return Call(_key_of(key, number), what, axis, num_bytes, root, shifted, known_s, routing)
         case Wait(key):
-            return Wait(of(key))
+            return Wait(_key_of(key, number))
         case Read(key):
-            return Read(of(key))
+            return Read(_key_of(key, number))
         case Copy(key, to_host, num_bytes, after):
-            return Copy(of(key), to_host, num_bytes, after and of(after))
+            return Copy(_key_of(key, number), to_host, num_bytes, after and _key_of(after, number))
     return op
+
+
+def _key_of(key: Key, number: int) -> Key:
+    """Return a key of a body for the pass with the micro-batch `number`."""
+    return Key(key.what, key.micro_batch + number, key.place)
 
 
 @dataclass(frozen=True)

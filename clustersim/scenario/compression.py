@@ -17,6 +17,7 @@ from clustersim.parallelism.gradient_kernels import AUTOGRADS
 from clustersim.parallelism.plan import StagePlan, iteration_of
 from clustersim.program import Bucket, Codec, Copies, Wire, with_codec_ops
 from clustersim.scenario.point import Point
+from clustersim.scenario.stored import with_memory
 
 
 def compression_of(point: Point, num_workers: int | None = None) -> Compression:
@@ -111,26 +112,6 @@ def with_compression(point: Point, laid_out: ModelLayout, whole: Workload) -> Mo
         }
         memory.append(held | {name: size for name, size in more.items() if size})
     return with_memory(replace(laid_out, plans=tuple(plans)), memory)
-
-
-def with_stored(point: Point, laid_out: ModelLayout) -> ModelLayout:
-    """Return the layout with what the strategy stores on the GPUs of each stage, if there are several replicas."""
-    each = point.strategy.stored_bytes_per_parameter
-    if not each or laid_out.num_replicas == 1:
-        return laid_out
-    sizes = [sum(bucket.num_bytes for bucket in plan.iteration.buckets) for plan in laid_out.plans]
-    memory = [
-        held | {"outer step": size / point.gradient_bytes * each}
-        for held, size in zip(laid_out.memory, sizes, strict=True)
-    ]
-    return with_memory(laid_out, memory)
-
-
-def with_memory(laid_out: ModelLayout, memory: Sequence[dict[str, float]]) -> ModelLayout:
-    """Return the layout with other bytes by purpose of each stage; what they have in addition is always there."""
-    added = [sum(after.values()) - sum(held.values()) for after, held in zip(memory, laid_out.memory, strict=True)]
-    lasting = [replace(held, constant=held.constant + more) for held, more in zip(laid_out.held, added, strict=False)]
-    return replace(laid_out, memory=tuple(memory), held=tuple(lasting))
 
 
 def _coded(plan: StagePlan, codec: Codec) -> StagePlan:

@@ -15,8 +15,9 @@ from clustersim.model.layer import Anchoring
 from clustersim.parallelism import ModelLayout, TrainingSetup, lay_out
 from clustersim.scenario.buffers import point_buffers
 from clustersim.scenario.cluster import build_topology
-from clustersim.scenario.compression import with_compression, with_stored
+from clustersim.scenario.compression import with_compression
 from clustersim.scenario.point import Point
+from clustersim.scenario.stored import with_stored
 from clustersim.scenario.variability import at_pace, slowest_of
 
 
@@ -100,6 +101,7 @@ _CACHE: dict[tuple[int, str], tuple[Point, ModelLayout]] = {}
 
 def _computed(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
     factor = slowest_of(point, whole.gpu, given_times, point.num_gpus, num_hosts=1)
+    groups_apart = point.strategy.trains_groups and point.grid.shared_over is not None
     training = TrainingSetup(
         whole=at_pace(of_a_batch(point, whole, point.micro_batch, given_times), factor),
         optimizer=point.optimizer,
@@ -107,8 +109,9 @@ def _computed(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
         caps=point.strategy.bucket_caps(
             whole.gradient_bytes_per_parameter, point.grid.num_replicas, point.parallelism.sliced
         ),
-        overlap=point.strategy.overlap,
+        overlap=point.strategy.overlap or groups_apart,
         buffers=point_buffers(point),
+        groups_apart=groups_apart,
         copied_bytes=None if point.input is None else point.input.copied_bytes or 0.0,
         work_at=lambda batch: at_pace(
             of_a_batch(point, work_of(point, whole.model, whole.gpu, batch, given_times), batch, given_times), factor

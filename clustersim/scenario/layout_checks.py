@@ -93,8 +93,10 @@ def _expert_mistakes(layout: Parallelism, degree: int) -> list[Mistake]:
 
 def _strategy_mistakes(point: PointKeys) -> list[Mistake]:
     """Return why the layout needs another strategy."""
-    layout, mistakes = point.parallelism, []
-    if layout.sharding is not None and not point.strategy.all_reduces_gradients:
+    layout = point.parallelism
+    mistakes = _group_mistakes(point) if layout.sharding is not None and point.strategy.trains_groups else []
+    may_shard = point.strategy.all_reduces_gradients or point.strategy.trains_groups
+    if layout.sharding is not None and not may_shard:
         message = (
             "sharding uses reduce-scatters and all-gathers between the copies, which only strategy all-reduce has "
             f"(got strategy {point.strategy.kind}); take that, or no sharding"
@@ -105,6 +107,33 @@ def _strategy_mistakes(point: PointKeys) -> list[Mistake]:
         allowed = " or ".join(f"strategy: {kind}" for kind in strategies_with("synchronizes_replicas"))
         mistakes.append(Mistake(message, key="kind", got=layout.kind, allowed=allowed))
     return mistakes
+
+
+def _group_mistakes(point: PointKeys) -> list[Mistake]:
+    """Return what does not go with groups that shard and train on their own."""
+    layout, kind = point.parallelism, point.strategy.kind
+    if point.grid.shared_over is None:
+        message = (
+            f"with strategy {kind} the replicas that shard are a worker, and these are all replicas; give "
+            "sharding_over, the replicas of a worker"
+        )
+        return [Mistake(message, key="sharding", got=str(layout.sharding), allowed="with sharding_over")]
+    others = {
+        "sharding_by": (layout.sharding_by, "slices"),
+        "joined_sums": (layout.joined_sums, None),
+        "gather_overlap": (layout.gather_overlap, False),
+        "input": (point.input, None),
+    }
+    return [
+        Mistake(
+            f"groups that train on their own (strategy {kind}) are simulated without {key}; leave {key} out",
+            key=key if key != "input" else "sharding_over",
+            got="given",
+            allowed=f"no {key}",
+        )
+        for key, (value, without) in others.items()
+        if value != without
+    ]
 
 
 def _sharding_mistakes(point: PointKeys) -> list[Mistake]:

@@ -25,7 +25,7 @@ def offload_mistakes(point: PointKeys) -> Iterator[Mistake]:
         why = "pipedream updates after every micro-batch and keeps the weights of each micro-batch in flight on the GPU"
         yield _mistake(point, f"{why}; leave offload out, or take another schedule", "none, or another schedule")
     if layout.schedule in ("zero-bubble", *ROUTES) and layout.offloads(ACTIVATIONS):
-        why = f"{layout.schedule} splits backward passes of layers in two and keeps activations on the GPU in between"
+        why = f"{layout.schedule} splits the backward pass of a layer in two and keeps its activations on the GPU"
         yield _mistake(point, f"{why}; offload the optimizer alone, or take another schedule", OPTIMIZER)
     if not layout.offloads(OPTIMIZER):
         return

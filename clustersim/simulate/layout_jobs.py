@@ -50,7 +50,7 @@ def jobs_of(
     programs = [plan.program for plan in laid_out.plans]
     fold = timed = None
     is_among_gpus = not job.is_staged and algorithm not in IN_HOST_MEMORY["all-reduce"]
-    if new_network is not None and is_among_gpus and not grid.tiled and not grid.mirrored:
+    if new_network is not None and is_among_gpus and not grid.tiled and not grid.mirrored and not laid_out.groups_apart:
         fold = folding(new_network, job.gpus, grid, programs, job.transport) if folds else None
         timed = None if fold else timed_programs(new_network, job.gpus, grid, programs, job.transport)
     watched = _watched(grid, fold is not None) if detail else []

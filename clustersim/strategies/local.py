@@ -20,10 +20,12 @@ class Local(CollectiveStrategy):
 
     Averaging is an all-reduce of all weights after the update. With `outer: nesterov` what workers have changed is
     averaged, and applied by an outer optimizer (DiLoCo, `outer_step`). Whole rounds of `steps` iterations are
-    simulated.
+    simulated. A worker is a GPU, a replica over several, or a group of replicas that shard (`sharding_over`): each rank
+    combines its share with those of other groups.
     """
 
     supports_layouts: ClassVar[bool] = True
+    trains_groups: ClassVar[bool] = True
     proved_shortcuts: ClassVar[frozenset[Shortcut]] = frozenset({Shortcut.FOLDED_LAYOUTS})
 
     kind: Literal["local"] = "local"
@@ -84,7 +86,8 @@ class Local(CollectiveStrategy):
             yield from outer.difference(job, rank, iteration)
         job.times.computed_s[rank, iteration] = job.times.exchanged_s[rank, iteration] = job.env.now
         if is_last:
-            sender = BucketSender(job, rendezvous, rank, iteration)
+            scale = 1.0 if outer is None else outer.sent_bytes(job, 1.0)
+            sender = BucketSender(job, rendezvous, rank, iteration, scale)
             sender.send_all()
             yield from sender.drain()
         if outer is not None:

@@ -66,6 +66,9 @@ class Strategy(Spec):
     supports_layouts: ClassVar[bool] = False
     """Whether a worker may be a replica of the model that is laid over several GPUs."""
 
+    trains_groups: ClassVar[bool] = False
+    """Whether a worker may be a group of replicas that shard among themselves, and whose gradients only it adds up."""
+
     buckets_as_software: ClassVar[bool] = True
     """Whether the software's sheet says which gradients travel together, where the scenario does not."""
 

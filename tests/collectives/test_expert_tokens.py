@@ -26,7 +26,7 @@ deepseek-ai/DeepEP, commit 0aaa6744; tests/legacy/test_internode.py of dd758ca)"
 LOW_LATENCY = {8: (77, 114), 16: (118, 195), 32: (155, 273), 64: (173, 314), 128: (192, 369), 256: (194, 360)}
 """Microseconds of dispatch and combine by GPUs: "low-latency kernels", 128 tokens (the same README)."""
 
-ERRORS = {8: (23, 19), 16: (27, 28), 32: (5, 7), 64: (3, 5)}
+ERRORS = {8: (23, 19), 16: (27, 28), 32: (5, 7), 64: (3, 6)}
 """What the bandwidths of `NORMAL` come out at, in percent above the published ones."""
 
 ERRORS_LOW_LATENCY = {8: (-42, -28), 16: (-21, -14), 32: (-14, -11), 64: (-12, -10), 128: (-15, -18), 256: (-14, -14)}
@@ -60,10 +60,11 @@ def sent_bytes(schedule: Schedule, each: int) -> tuple[float, float]:
     ],
 )
 def test_chances_are_those_of_tokens_with_random_experts(routing: Routing, num_hosts: int, each: int) -> None:
-    """Scores of hosts and of experts are drawn apart; the best hosts count, and the best experts on them."""
+    """The hosts of the best experts count, and the best experts on them, as in DeepEP's tests."""
     rng, num = np.random.default_rng(1), 20_000
-    hosts = rng.random((num, num_hosts)).argsort(axis=1)[:, : routing.most_hosts or num_hosts]
     scores = rng.random((num, routing.experts))
+    best = scores.reshape(num, num_hosts, -1).max(axis=2)
+    hosts = best.argsort(axis=1)[:, num_hosts - (routing.most_hosts or num_hosts) :]
     host_of = np.arange(routing.experts) // (routing.experts // num_hosts)
     scores[~(host_of[None, :, None] == hosts[:, None, :]).any(axis=2)] = -1
     chosen = scores.argsort(axis=1)[:, -routing.routed :]
@@ -72,7 +73,10 @@ def test_chances_are_those_of_tokens_with_random_experts(routing: Routing, num_h
         reached = np.zeros((num, num_groups), dtype=bool)
         np.put_along_axis(reached, chosen // (routing.experts // num_groups), True, axis=1)
         found.append(reached.mean())
-    assert routing.chances(num_hosts, each) == pytest.approx(tuple(found), rel=0.01)
+    host, gpu = routing.chances(num_hosts, each)
+    assert host == pytest.approx(found[0], rel=0.005)
+    assert gpu == pytest.approx(found[1], rel=0.02)
+    assert gpu <= found[1] * 1.005
 
 
 @pytest.mark.parametrize("returns", [False, True])

@@ -12,10 +12,12 @@ from clustersim.errors import InputError
 from clustersim.parallelism import SCHEDULES
 from clustersim.parallelism.checkpoint import checkpoint_bytes
 from clustersim.parallelism.dualpipe import overlapped
+from clustersim.parallelism.route import route_of
 from clustersim.parallelism.schedules import in_flight_counts
 from clustersim.parallelism.slot import Slot, deferred_weights
 from clustersim.program.ops import Call, Compute, Key, Op, Wait
 from clustersim.scenario import load_scenario
+from clustersim.scenario.plan_checks import plan_mistakes
 from clustersim.simulate.setup import Setup
 from tests.models import write_experts
 from tests.placed import placed
@@ -139,6 +141,49 @@ def test_the_bubble_is_that_of_the_published_table(model: str, schedule: str, st
     backward_s = pair_s * BACKWARD_S / (FORWARD_S + BACKWARD_S)
     want_s = (stages / 2 - 1) * (pair_s + backward_s - 3 * backward_s / 2)
     assert run.breakdown_s["bubble"] == pytest.approx(want_s, rel=5e-3, abs=1e-5)
+
+
+def idle_units(schedule: str, num_stages: int, num_micro: int, pair: float) -> list[float]:
+    """Return the idle time of each stage if F = W = 1, B = 2, and an overlapped pair takes `pair`."""
+    route = route_of(schedule, num_stages, 2 if schedule == "dualpipe-v" else 1)
+    orders = [SCHEDULES[schedule](stage, num_stages, num_micro, route.num_chunks) for stage in range(num_stages)]
+    deferred, done_at = [deferred_weights(slots) for slots in orders], {}
+    now, busy, at = [0.0] * num_stages, [0.0] * num_stages, [0] * num_stages
+
+    def ready_at(stage: int, slot: Slot) -> float | None:
+        position = route.position(stage, slot.chunk)
+        if slot.phase == "weights":
+            return 0.0
+        before = route.previous(position) if slot.phase == "forward" else route.next(position)
+        return 0.0 if before is None else done_at.get((slot.phase, before, slot.micro_batch))
+
+    while any(at[stage] < len(slots) for stage, slots in enumerate(orders)):
+        for stage, slots in enumerate(orders):
+            while at[stage] < len(slots):
+                own = slots[at[stage] : at[stage] + 1 + slots[at[stage]].overlaps]
+                ready = [ready_at(stage, slot) for slot in own]
+                if None in ready:
+                    break
+                puts_off = (own[0].micro_batch, own[0].chunk) in deferred[stage]
+                alone = {"forward": 1.0, "weights": 1.0, "backward": 1.0 if puts_off else 2.0}[own[0].phase]
+                took = pair if len(own) == 2 else alone
+                now[stage], busy[stage] = max(now[stage], *ready) + took, busy[stage] + took
+                at[stage] += len(own)
+                done_at |= {
+                    (each.phase, route.position(stage, each.chunk), each.micro_batch): now[stage] for each in own
+                }
+    return [max(now) - each for each in busy]
+
+
+@pytest.mark.parametrize("pair", [2.2, 2.5, 3.0])
+@pytest.mark.parametrize(("num_stages", "num_micro"), [(2, 4), (4, 8), (8, 20), (16, 40)])
+def test_overlapped_pairs_take_their_part_of_the_published_bubble(num_stages: int, num_micro: int, pair: float) -> None:
+    """(PP / 2 - 1) (F&B + B - 3 W) in the middle, where the pairs are fewest; less at the ends if pairs are shorter."""
+    want = (num_stages / 2 - 1) * (pair + 2 - 3)
+    idle = idle_units("dualpipe", num_stages, num_micro, pair)
+    assert idle[num_stages // 2 - 1 : num_stages // 2 + 1] == pytest.approx([want] * 2)
+    assert max(idle) == pytest.approx(want)
+    assert idle_units("dualpipe-v", num_stages // 2, num_micro // 2, pair) == pytest.approx(idle[: num_stages // 2])
 
 
 @pytest.mark.parametrize("others", ["1f1b", "zero-bubble"])
@@ -270,9 +315,20 @@ def test_a_checkpoint_has_each_parameter_once(model: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "layout", [{"schedule": "dualpipe", "micro_batches": 8}, {"expert": 2, "expert_exchange": "two-hop"}], ids=str
+)
+def test_a_plan_says_that_it_does_not_try_them(experts: str, layout: dict[str, Any]) -> None:
+    point = load_scenario(scenario(experts, 4, {"pipeline": 2, **layout})).points()[0].point
+    key, got = ("schedule", "dualpipe") if "schedule" in layout else ("expert_exchange", "two-hop")
+    assert any(each.key == f"parallelism.{key}" and each.got == got for each in plan_mistakes(point))
+
+
+@pytest.mark.parametrize(
     ("layout", "other", "message"),
     [
         ({"pipeline": 3, "micro_batches": 6}, {}, "an even number of stages"),
+        ({"pipeline": 1}, {}, "an even number of stages"),
+        ({"pipeline": 1, "schedule": "dualpipe-v", "micro_batches": 2}, {}, "there is one stage"),
         (
             {"pipeline": 4, "micro_batches": 6},
             {},
@@ -284,7 +340,7 @@ def test_a_checkpoint_has_each_parameter_once(model: str) -> None:
         ({"pipeline": 4, "micro_batches": 8, "schedule": "dualpipe-v", "chunks": 3}, {}, "two chunks of the model"),
         ({"pipeline": 4, "micro_batches": 8}, {"strategy": {"kind": "local"}}, "opposite stages all-reduce"),
         ({"pipeline": 4, "micro_batches": 8, "offload": "optimizer"}, {}, "without offload"),
-        ({"pipeline": 4, "micro_batches": 8, "offload": "activations"}, {}, "splits backward passes of layers in two"),
+        ({"pipeline": 4, "micro_batches": 8, "offload": "activations"}, {}, "the backward pass of a layer in two"),
         ({"pipeline": 4, "micro_batches": 8, "messages": "awaited"}, {}, "would deadlock"),
     ],
 )

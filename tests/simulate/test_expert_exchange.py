@@ -81,6 +81,20 @@ def test_two_hops_slow_what_computes_meanwhile_and_the_low_latency_mode_does_not
     assert slowed[0] > slowed[1]
 
 
+def test_buffers_of_both_hops_and_of_the_low_latency_mode_are_held(model: str) -> None:
+    """DeepEP's sizes: 10 channels x 4 GPUs x 288 tokens of 512 bytes and 2,048 of their experts; 4 E T messages."""
+    for exchange, size in (
+        ("two-hop", 10 * 4 * 288 * (2 * FEATURES + 2048)),
+        ("low-latency", 4 * 4 * BATCH * TOKENS * (2 * FEATURES + FEATURES / 128 * 4)),
+    ):
+        setup = Setup(load_scenario(scenario(model, {"expert_exchange": exchange})).points()[0].point)
+        assert setup.laid_out is not None
+        assert setup.laid_out.memory[0]["dispatch buffers"] == pytest.approx(size)
+    setup = Setup(load_scenario(scenario(model, {})).points()[0].point)
+    assert setup.laid_out is not None
+    assert "dispatch buffers" not in setup.laid_out.memory[0]
+
+
 def test_a_limit_of_hosts_needs_an_exchange_by_hosts(model: str) -> None:
     with pytest.raises(InputError, match="give expert_exchange: two-hop"):
         load_scenario(scenario(model, {"expert_hosts": 1})).points()

@@ -59,6 +59,9 @@ LAYOUTS: list[dict[str, Any]] = [
     {"pipeline": 4, "messages": "paired", "recompute": True},
     {"pipeline": 4, "schedule": "zero-bubble", "micro_batches": 32},  # the slowest stage sets the pace only late
     {"pipeline": 2, "schedule": "interleaved", "chunks": 2},
+    {"pipeline": 2, "schedule": "dualpipe", "micro_batches": 48},
+    {"pipeline": 4, "schedule": "dualpipe", "micro_batches": 64, "sharding": "zero-1"},
+    {"pipeline": 2, "schedule": "dualpipe-v", "micro_batches": 32, "sharding": "zero-2"},
     {"offload": "activations", "micro_batches": 12},
 ]
 

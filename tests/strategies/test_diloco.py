@@ -73,6 +73,19 @@ def test_weights_in_host_memory_are_copied_there_and_back_once_a_round() -> None
     assert on_gpu.memory_bytes - in_host.memory_bytes == pytest.approx(4 * parameters, rel=1e-9)
 
 
+def test_a_library_in_host_memory_copies_what_is_sent() -> None:
+    """With int8 a quarter of fp32's bytes cross PCIe, too, before the all-reduce and after it."""
+    asked = [
+        scenario(1, topology=BOX, transport="mpi", strategy={"outer_gradients": each}) for each in ("fp32", "int8")
+    ]
+    plain, quarter = (clustersim.simulate(each) for each in asked)
+    used = [
+        sum(kind.num_bytes for kind in run.link_classes if kind.kind.startswith("pcie")) for run in (plain, quarter)
+    ]
+    assert used[0] > 0
+    assert used[1] == pytest.approx(used[0] / 4, rel=1e-6)
+
+
 def test_a_gpu_stores_a_momentum_and_the_weights_of_the_last_outer_step() -> None:
     local, outer = (setup_of(scenario(strategy={"outer": outer})) for outer in ("average", "nesterov"))
     (local_held, held) = (each.memory_bytes("a100") for each in (local, outer))
@@ -121,3 +134,54 @@ def test_options_of_the_outer_step_are_said_to_change_nothing_without_it() -> No
 def test_diloco_is_found_by_its_name() -> None:
     with pytest.raises(InputError, match="outer: nesterov"):
         load_scenario(scenario(strategy={"kind": "diloco"})).points()
+
+
+GROUPS = {
+    "num_gpus": 8,
+    "topology": {**STAR, "num_hosts": 8},
+    "parallelism": {"sharding": "zero-3", "sharding_over": 4},
+}
+
+
+@pytest.mark.parametrize("sharding", ["zero-1", "zero-2", "zero-3"])
+def test_a_group_that_shards_is_a_worker(sharding: str) -> None:
+    """Two groups of four: each trains as one alone does, and a rank combines its quarter with one of the other's."""
+    layout = {"sharding": sharding, "sharding_over": 4}
+    asked = scenario(**{**GROUPS, "parallelism": layout})
+    run, setup = clustersim.simulate(asked), setup_of(asked)
+    alone = scenario(num_gpus=4, parallelism={"sharding": sharding}, strategy={"kind": "all-reduce"})
+    del alone["strategy"]["outer"], alone["strategy"]["steps"]
+    inner_s = clustersim.simulate(alone).iteration_s
+    parameters = setup.model.num_parameters / 4
+    outer_s = setup.slowest_of("a100") * moved_s(32 * parameters, load_gpu("a100"), 0)
+    sum_s = closed_form("all-reduce", "ring", 2, 4.0 * parameters, 2 * HOP_S, RATE)
+    assert run.iteration_s == pytest.approx(inner_s + (outer_s + sum_s) / 5, rel=2e-3)
+    assert setup.laid_out is not None
+    assert setup.laid_out.memory[0]["outer step"] == pytest.approx(8 * parameters)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"stragglers": [{"kind": "lognormal", "cv": 0.2}]},
+        {"parallelism": {"sharding": "zero-2", "sharding_over": 2, "pipeline": 2, "micro_batches": 2}},
+        {"strategy": {"outer": "average"}},
+    ],
+    ids=str,
+)
+def test_groups_give_the_exact_result(other: dict[str, Any]) -> None:
+    check_exact(scenario(2, **{**GROUPS, **other}))
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"sharding": "zero-3"}, "give sharding_over, the replicas of a worker"),
+        ({"sharding": "zero-1", "sharding_over": 2, "sharding_by": "tensors"}, "without sharding_by"),
+        ({"sharding": "zero-1", "sharding_over": 2, "gather_overlap": True}, "without gather_overlap"),
+    ],
+)
+def test_what_groups_cannot_do_is_refused(layout: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_scenario(scenario(**{**GROUPS, "parallelism": layout})).points()
