@@ -289,6 +289,7 @@ def test_ranks_of_one_model_give_medians_over_them(tmp_path: Path) -> None:
     imported = import_kineto(paths)
     assert imported.notes[0] == "2 layers over 3 ranks of 2, 2, 2 steps; times are medians."
     assert {row["name"]: times(row) for row in imported.document["layers"]}["Conv2d_0"] == (60, 40, 50)
+    assert import_kineto(tmp_path).document == imported.document, "a folder"
     with zipfile.ZipFile(tmp_path / "ranks.zip", "w") as archive:
         for path in paths[:2]:
             archive.write(path, path.name)
@@ -303,6 +304,14 @@ def test_ranks_with_other_layers_are_refused(tmp_path: Path) -> None:
     second.write_text(json.dumps(other.document()))
     with pytest.raises(InputError, match=r"other\.json: has other layers than .* \(Conv2d_0, Linear_0, linear"):
         import_kineto([first, second])
+
+
+def test_a_folder_or_a_zip_without_traces_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "none.zip", "w"):
+        pass
+    for path in (tmp_path, tmp_path / "none.zip"):
+        with pytest.raises(InputError, match="there is no trace in"):
+            import_kineto(path)
 
 
 def test_the_command_takes_several_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -58,6 +58,14 @@ class Attributed:
     def layers_s(self) -> float:
         """Seconds of all layers, a mean over the steps."""
         return sum(sum(map(sum, layer.seconds.values())) for layer in self.layers.values()) / self.num_steps
+
+    def without_events(self) -> Attributed:
+        """Return the same times without the events of the trace, which take much memory."""
+        layers = {
+            name: replace(layer, first=replace(layer.first, parent=None, children=[]))
+            for name, layer in self.layers.items()
+        }
+        return replace(self, layers=layers)
 
 
 def attribute(trace: Trace) -> Attributed:

@@ -104,11 +104,8 @@ class Trace:
 
 def read_traces(path: str | Path) -> Iterator[Trace]:
     """Yield the traces of a file: .json, .json.gz, or a .zip of them; another kind of file is an InputError."""
-    try:
-        for name, data in read_members(Path(path), MAX_BYTES):
-            yield _trace(name, data)
-    except IsADirectoryError:
-        raise _wrong(path, "is a folder; give the files in it") from None
+    for name, data in read_members(Path(path), MAX_BYTES):
+        yield _trace(name, data)
 
 
 def _trace(file: str, data: bytes) -> Trace:
