@@ -151,6 +151,15 @@ def test_tables_that_name_their_collectives_are_both_used(tmp_path: Path) -> Non
     assert [each.op for each in read_benchmark(write(tmp_path, script)).measurements] == ["all-reduce", "all-gather"]
 
 
+def test_a_program_may_be_named_after_its_table_or_with_mpi(tmp_path: Path) -> None:
+    concluded = "# Collective test concluded: all_gather_perf\n"
+    (after,) = read_benchmark(write(tmp_path, table(NONE) + concluded)).measurements
+    (with_mpi,) = read_benchmark(write(tmp_path, "$ srun all_gather_perf_mpi -g 1\n" + table(NONE))).measurements
+    assert isinstance(after, CollectiveTime)
+    assert isinstance(with_mpi, CollectiveTime)
+    assert after.op == with_mpi.op == "all-gather"
+
+
 def test_tables_of_one_collective_and_size_are_noted(tmp_path: Path) -> None:
     again = SUM.replace("131.0 8.00 12.01", "140.0 7.49 11.23")
     log = read_benchmark(write(tmp_path, table(SUM, "all_reduce") + table(again, "all_reduce")))
