@@ -322,3 +322,11 @@ def test_compressed_logs_are_read_and_bounded(tmp_path: Path) -> None:
 def test_mutated_logs_are_read_or_refused(tmp_path: Path, text: str, name: str, collective: str | None) -> None:
     _, num_refused = check_mutations(lambda path: read_benchmark(path, collective), text.encode(), tmp_path / name)
     assert num_refused > 20
+
+
+def test_hosts_that_run_alone_are_apart_by_their_addresses(tmp_path: Path) -> None:
+    alone = table(SUM.replace("12.01", "0.00").replace("12.10", "0.00"), "all_reduce", num_ranks=1)
+    lines = [f"10.0.0.{host}: {line}" for line in alone.splitlines() for host in (123, 124)]
+    line, message = refused(write(tmp_path, "\n".join(lines)))
+    assert "each communicator has one rank" in message
+    assert "10.0.0.123" in lines[line - 1]
