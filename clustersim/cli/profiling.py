@@ -87,7 +87,7 @@ def import_kineto(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="File from export_chrome_trace (.json, .json.gz, .zip), or one for each rank that computes the same.",
+            help="File from export_chrome_trace (.json, .json.gz, .zip), or one for each rank, or their folder.",
         ),
     ],
     output: Annotated[

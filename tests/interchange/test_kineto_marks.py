@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,29 @@ def test_forward_passes_inside_backward_are_computed_again_and_no_gradients(tmp_
     assert any("0.03 ms per step compute forward passes again" in note for note in imported.notes)
 
 
+def test_a_backward_operator_with_hooks_has_the_number_of_the_one_inside(tmp_path: Path) -> None:
+    """As under FSDP2, whose hooks run before it: torch then writes no number for the operator around."""
+    recorder = Passes()
+    recorder.training_step()
+    for event in list(recorder.events):
+        if event["name"].startswith("autograd::engine::evaluate_function: "):
+            inner = {**event, "name": event["name"].rpartition(" ")[2], "ts": event["ts"] + 1, "dur": event["dur"] - 2}
+            event["args"] = {}
+            recorder.events.append(inner)
+    imported = import_kineto(write(tmp_path, recorder.document()))
+    assert {row["name"]: times(row) for row in imported.document["layers"]} == PLAIN
+    assert imported.document["whole"][0]["recomputed_s"] == 0
+
+
+def test_work_of_other_accelerators_is_refused(tmp_path: Path) -> None:
+    recorder = Passes()
+    recorder.training_step()
+    for event in recorder.events:
+        event["cat"] = {"kernel": "mtia_ccp_events", "cuda_runtime": "mtia_runtime"}.get(event["cat"], event["cat"])
+    with pytest.raises(InputError, match="has work of the category mtia_ccp_events, which is not read"):
+        import_kineto(write(tmp_path, recorder.document()))
+
+
 # CUDA graphs and torch.compile
 
 
@@ -289,6 +313,7 @@ def test_ranks_of_one_model_give_medians_over_them(tmp_path: Path) -> None:
     imported = import_kineto(paths)
     assert imported.notes[0] == "2 layers over 3 ranks of 2, 2, 2 steps; times are medians."
     assert {row["name"]: times(row) for row in imported.document["layers"]}["Conv2d_0"] == (60, 40, 50)
+    assert import_kineto(tmp_path).document == imported.document, "a folder"
     with zipfile.ZipFile(tmp_path / "ranks.zip", "w") as archive:
         for path in paths[:2]:
             archive.write(path, path.name)
@@ -303,6 +328,14 @@ def test_ranks_with_other_layers_are_refused(tmp_path: Path) -> None:
     second.write_text(json.dumps(other.document()))
     with pytest.raises(InputError, match=r"other\.json: has other layers than .* \(Conv2d_0, Linear_0, linear"):
         import_kineto([first, second])
+
+
+def test_a_folder_or_a_zip_without_traces_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "none.zip", "w"):
+        pass
+    for path in (tmp_path, tmp_path / "none.zip"):
+        with pytest.raises(InputError, match="there is no trace in"):
+            import_kineto(path)
 
 
 def test_the_command_takes_several_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,7 +465,9 @@ def _real_trace(path: Path, kind: str) -> None:
                 x = checkpoint(block, x, use_reentrant=False) if kind == "checkpoint" else block(x)
             return self.head(x)
 
-    model = Blocks()
+    model: Any = Blocks()
+    if kind in ("ddp", "fsdp"):
+        model = _distributed(model, kind, path.parent)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     called: Any = torch.compile(model, backend="aot_eager") if kind == "compile" else model
     images, labels = torch.randn(4, 16), torch.randint(8, (4,))
@@ -458,8 +493,34 @@ def _real_trace(path: Path, kind: str) -> None:
         profiler.export_chrome_trace(str(path))
 
 
+def _distributed(model: Any, kind: str, folder: Path) -> Any:
+    """Return the model as the only rank of a group has it."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/group", rank=0, world_size=1)
+    if kind == "ddp":
+        return DistributedDataParallel(model)
+    mesh = init_device_mesh("cpu", (1,))
+    for block in (*model.blocks, model):
+        fully_shard(block, mesh=mesh)
+    return model
+
+
+@pytest.fixture
+def no_group_left() -> Iterator[None]:
+    yield
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize("kind", ["marks", "stack", "checkpoint", "no schedule", "compile"])
+@pytest.mark.usefixtures("no_group_left")
+@pytest.mark.parametrize("kind", ["marks", "stack", "checkpoint", "no schedule", "compile", "ddp", "fsdp"])
 def test_a_real_trace_with_marks_around_passes(tmp_path: Path, kind: str) -> None:
     _real_trace(tmp_path / "trace.json", kind)
     given: dict[str, Any] = {"batch": 4, "precision": "fp32"} if kind == "compile" else {}
@@ -472,3 +533,5 @@ def test_a_real_trace_with_marks_around_passes(tmp_path: Path, kind: str) -> Non
     assert (imported.document["whole"][0]["recomputed_s"] > 0) == (kind == "checkpoint")
     assert any("regions of torch.compile" in note for note in imported.notes) == (kind == "compile")
     assert imported.document["whole"][0]["optimizer_s"] > 0
+    assert (imported.document["whole"][0]["communication_s"] > 0) == (kind in ("ddp", "fsdp"))
+    assert all(row["backward_data_s"] + row["backward_weights_s"] > 0 for row in rows)

@@ -151,6 +151,15 @@ def test_tables_that_name_their_collectives_are_both_used(tmp_path: Path) -> Non
     assert [each.op for each in read_benchmark(write(tmp_path, script)).measurements] == ["all-reduce", "all-gather"]
 
 
+def test_a_program_may_be_named_after_its_table_or_with_mpi(tmp_path: Path) -> None:
+    concluded = "# Collective test concluded: all_gather_perf\n"
+    (after,) = read_benchmark(write(tmp_path, table(NONE) + concluded)).measurements
+    (with_mpi,) = read_benchmark(write(tmp_path, "$ srun all_gather_perf_mpi -g 1\n" + table(NONE))).measurements
+    assert isinstance(after, CollectiveTime)
+    assert isinstance(with_mpi, CollectiveTime)
+    assert after.op == with_mpi.op == "all-gather"
+
+
 def test_tables_of_one_collective_and_size_are_noted(tmp_path: Path) -> None:
     again = SUM.replace("131.0 8.00 12.01", "140.0 7.49 11.23")
     log = read_benchmark(write(tmp_path, table(SUM, "all_reduce") + table(again, "all_reduce")))
@@ -313,3 +322,11 @@ def test_compressed_logs_are_read_and_bounded(tmp_path: Path) -> None:
 def test_mutated_logs_are_read_or_refused(tmp_path: Path, text: str, name: str, collective: str | None) -> None:
     _, num_refused = check_mutations(lambda path: read_benchmark(path, collective), text.encode(), tmp_path / name)
     assert num_refused > 20
+
+
+def test_hosts_that_run_alone_are_apart_by_their_addresses(tmp_path: Path) -> None:
+    alone = table(SUM.replace("12.01", "0.00").replace("12.10", "0.00"), "all_reduce", num_ranks=1)
+    lines = [f"10.0.0.{host}: {line}" for line in alone.splitlines() for host in (123, 124)]
+    line, message = refused(write(tmp_path, "\n".join(lines)))
+    assert "each communicator has one rank" in message
+    assert "10.0.0.123" in lines[line - 1]

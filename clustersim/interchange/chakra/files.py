@@ -78,9 +78,24 @@ def trace_messages(file: Path) -> tuple[str, list[ProtoMessage]]:
         except UnicodeDecodeError:
             raise InputError(Mistake("is not a Chakra trace: it is not text", file=str(file))) from None
     try:
-        found = list(messages(data))
-        version = decode_version(found[0]) if found else ""
-        nodes = [decode(message) for message in (found if version is None else found[1:])]
+        return _decoded(data)
     except ValueError as error:
         raise InputError(Mistake(f"is not a Chakra trace: {error}", file=str(file))) from None
+
+
+def _decoded(data: bytes) -> tuple[str, list[ProtoMessage]]:
+    """Return the version and the nodes of a binary trace; stop at the first node whose number came before."""
+    version: str | None = None
+    nodes: list[ProtoMessage] = []
+    numbers: set[int] = set()
+    for place, message in enumerate(messages(data)):
+        if place == 0:
+            version = decode_version(message)
+            if version is not None:
+                continue
+        node = decode(message)
+        if node.number in numbers:
+            raise ValueError(f"it has several nodes with number {node.number}")
+        numbers.add(node.number)
+        nodes.append(node)
     return version or "", nodes

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from clustersim.interchange.chakra.wire import (
     LENGTH,
@@ -59,7 +61,10 @@ _SIGNED, _ZIGZAG = {7: 32, 9: 64}, (15, 17)
 _FLOATS = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
 
 
-@dataclass(frozen=True)
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
 class ProtoMessage:
     """A node of a trace; `attributes` are those with one value, by name, and `lists` those with several.
 
@@ -72,8 +77,8 @@ class ProtoMessage:
     data_deps: tuple[int, ...] = ()
     order_deps: tuple[int, ...] = ()
     micros: int = 0
-    attributes: Mapping[str, Value] = field(default_factory=dict)
-    lists: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    attributes: Mapping[str, Value] = field(default_factory=lambda: _NONE)
+    lists: Mapping[str, tuple[Value, ...]] = field(default_factory=lambda: _NONE)
     inputs: str = ""
 
 
@@ -134,7 +139,15 @@ def decode(data: bytes) -> ProtoMessage:
             elif value is not None:
                 attributes[name_of] = value
     return ProtoMessage(
-        numbers[1], name, numbers[3], tuple(data_deps), tuple(order_deps), numbers[7], attributes, lists, inputs
+        numbers[1],
+        name,
+        numbers[3],
+        tuple(data_deps),
+        tuple(order_deps),
+        numbers[7],
+        attributes or _NONE,
+        lists or _NONE,
+        inputs,
     )
 
 

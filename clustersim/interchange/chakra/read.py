@@ -51,7 +51,7 @@ def _read(file: Path, rank: int, num_ranks: int, groups: Groups, notes: dict[str
     numbers = Counter(node.number for node in nodes)
     twice = [number for number, times in numbers.items() if times > 1]
     if twice:
-        raise reader.error(f"has {numbers[twice[0]]} nodes with number {twice[0]}")
+        raise reader.error(f"has several nodes with number {twice[0]}")
     for node in nodes:
         for number in node.data_deps:
             if number not in numbers:

@@ -44,9 +44,13 @@ class EventContext:
 
 @dataclass
 class EventContexts:
-    """The context of every event; `unused_marks` are users' marks that name no layer though operators are inside."""
+    """The context of every event; `unused_marks` are users' marks that name no layer though operators are inside.
+
+    `numbers` are the sequence numbers of backward operators.
+    """
 
     of: dict[Event, EventContext]
+    numbers: dict[Event, int | None]
     unused_marks: tuple[str, ...]
 
 
@@ -82,15 +86,26 @@ def find_contexts(events: Sequence[Event], steps: Steps) -> EventContexts:
     """Return the context of every event; `events` are in the order of their start, each after what is around it."""
     contexts = {event: EventContext() for event in events}
     forward_marks: set[str] = set()
+    numbers = {event: _backward_number(event) for event in events if event.name.startswith(BACKWARD)}
     for event in events:
-        _look_around(event, contexts, forward_marks)
+        _look_around(event, contexts, numbers, forward_marks)
     backward_us = sorted(event.start_us for event in events if event.name.startswith(BACKWARD))
-    inside, marks, unused = _look_inside(events, contexts, backward_us)
+    gradients = _with_gradient(events, contexts, numbers)
+    inside, marks, unused = _look_inside(events, contexts, gradients, backward_us)
     _name_layers(events, contexts, inside, marks, steps)
-    return EventContexts(contexts, tuple(dict.fromkeys(unused)))
+    return EventContexts(contexts, numbers, tuple(dict.fromkeys(unused)))
 
 
-def _look_around(event: Event, contexts: dict[Event, EventContext], forward_marks: set[str]) -> None:
+def _backward_number(event: Event) -> int | None:
+    """Return the sequence number of a backward operator; where hooks run before it, only the one inside has it."""
+    own = event.name.removeprefix(BACKWARD)
+    inside = (each.sequence for each in event.children if each.kind == "op" and each.name == own)
+    return event.sequence if event.sequence is not None else next(inside, None)
+
+
+def _look_around(
+    event: Event, contexts: dict[Event, EventContext], numbers: dict[Event, int | None], forward_marks: set[str]
+) -> None:
     """Fill in an event's context from that of its parent.
 
     Inside backward, modules, marks of the forward pass and operators with a gradient of their own are computed again.
@@ -107,7 +122,8 @@ def _look_around(event: Event, contexts: dict[Event, EventContext], forward_mark
     is_own_mark = event.kind == "range" and not event.name.startswith((MODULE, *_NO_MARKS, *_COMMUNICATION))
     if own.backward is None and is_own_mark:
         forward_marks.add(event.name)
-    is_again = _is_module(event) or (is_own_mark and event.name in forward_marks) or _has_other_sequence(event, own)
+    has_other = event.kind == "op" and own.backward and event.sequence not in (None, numbers.get(own.backward))
+    is_again = _is_module(event) or (is_own_mark and event.name in forward_marks) or bool(has_other)
     own.is_recomputed = own.backward not in (None, event) and (around.is_recomputed or is_again)
     has_sequence = around.has_sequence or (parent is not None and parent.kind == "op" and parent.sequence is not None)
     own.has_sequence = has_sequence and own.is_recomputed == around.is_recomputed
@@ -118,13 +134,9 @@ def _is_module(event: Event) -> bool:
     return event.kind == "range" and event.name.startswith(MODULE) and not module_name(event).startswith(_NO_MODULES)
 
 
-def _has_other_sequence(event: Event, context: EventContext) -> bool:
-    """Say whether an operator has another sequence number than the backward operator around it."""
-    number = None if context.backward is None else context.backward.sequence
-    return event.kind == "op" and event.sequence not in (None, number)
-
-
-def _with_gradient(events: Sequence[Event], contexts: dict[Event, EventContext]) -> set[Event]:
+def _with_gradient(
+    events: Sequence[Event], contexts: dict[Event, EventContext], numbers: dict[Event, int | None]
+) -> set[Event]:
     """Return the operators of forward passes whose gradient is computed: the last ones with a backward one's number.
 
     Operators that need no gradient have the number of the next one that does.
@@ -134,7 +146,7 @@ def _with_gradient(events: Sequence[Event], contexts: dict[Event, EventContext])
     for event in events:
         context = contexts[event]
         if event is context.backward:
-            wanted[context.outer_backward is not None, event.sequence] = None
+            wanted[context.outer_backward is not None, numbers.get(event)] = None
         elif event.kind == "op" and event.sequence is not None and (context.backward is None or context.is_recomputed):
             creators[context.is_recomputed, event.sequence] = event
     return {creators[key] for key in wanted if key in creators}
@@ -152,11 +164,10 @@ def _is_outermost(event: Event, context: EventContext, own: _Inside) -> bool:
 
 
 def _look_inside(
-    events: Sequence[Event], contexts: dict[Event, EventContext], backward_us: list[float]
+    events: Sequence[Event], contexts: dict[Event, EventContext], gradients: set[Event], backward_us: list[float]
 ) -> tuple[dict[Event, _Inside], set[Event], list[str]]:
     """Return what is inside each event, the marks that name a layer, and the names of those that do not."""
     found = {event: _Inside() for event in events}
-    gradients = _with_gradient(events, contexts)
     marks: set[Event] = set()
     unused: list[str] = []
     for event in reversed(events):

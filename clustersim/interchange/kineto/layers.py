@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -59,6 +60,14 @@ class Attributed:
         """Seconds of all layers, a mean over the steps."""
         return sum(sum(map(sum, layer.seconds.values())) for layer in self.layers.values()) / self.num_steps
 
+    def without_events(self) -> Attributed:
+        """Return the same times without the events of the trace, which take much memory."""
+        layers = {
+            name: replace(layer, first=replace(layer.first, parent=None, children=[]))
+            for name, layer in self.layers.items()
+        }
+        return replace(self, layers=layers)
+
 
 def attribute(trace: Trace) -> Attributed:
     """Return the layers of a trace in the order of their first forward operator."""
@@ -72,7 +81,9 @@ def attribute(trace: Trace) -> Attributed:
             continue
         seconds = work.duration_us / 1e6
         context = contexts.of[work.op] if work.op is not None else None
-        owner = None if context is None or is_communication(work.kernel) else _owner(context, creators)
+        owner = (
+            None if context is None or is_communication(work.kernel) else _owner(context, creators, contexts.numbers)
+        )
         if owner is None or context is None or work.op is None:
             _add_to_none(found, work, context, seconds)
             continue
@@ -113,15 +124,15 @@ def _creators(trace: Trace, contexts: EventContexts) -> _Creators:
     return found
 
 
-def _owner(context: EventContext, creators: _Creators) -> _Owner | None:
+def _owner(context: EventContext, creators: _Creators, numbers: Mapping[Event, int | None]) -> _Owner | None:
     """Return the owner of work at a context; None for work of no layer."""
     if context.in_optimizer or context.in_communication or context.is_recomputed:
         return None
     if context.backward is None:
         return None if context.layer is None else _Owner(*context.layer, context.layer[1])
-    own = creators.get((context.outer_backward is not None, context.backward.sequence))
+    own = creators.get((context.outer_backward is not None, numbers.get(context.backward)))
     if own is None and context.outer_backward is not None:
-        return creators.get((False, context.outer_backward.sequence))
+        return creators.get((False, numbers.get(context.outer_backward)))
     return own
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -31,9 +31,9 @@ class ImportedProfile:
 
 @dataclass(frozen=True)
 class _Rank:
-    """One rank's trace and the layers found in it."""
+    """The file of a rank and the layers found in it."""
 
-    trace: Trace
+    file: str
     found: Attributed
 
 
@@ -45,19 +45,21 @@ def import_kineto(
     layout: str | None = None,
     device: str | None = None,
 ) -> ImportedProfile:
-    """Return the layer profile of torch.profiler traces: one file, or one for each rank of a data-parallel run.
+    """Return the layer profile of torch.profiler traces: a file, one for each rank that computes the same, or a folder.
 
     Batch, precision and layout are read from the operators' shapes, types and strides (record_shapes=True) if
     they are not given. With a `model` of the catalogue, layers take its names, kind by kind in order of
     their first call, where a kind has the same number of members in both. Times are medians over the profiled steps,
     and of these over the ranks.
     """
-    files = [paths] if isinstance(paths, str | Path) else list(paths)
-    ranks = [_Rank(trace, _attributed(trace)) for path in files for trace in read_traces(path)]
-    if not ranks:
-        raise InputError("there is no trace to read", got=", ".join(map(str, files)), allowed="a file of one rank")
+    traces = (trace for path in _files(paths) for trace in read_traces(path))
+    trace = next(traces, None)
+    if trace is None:
+        raise InputError(f"there is no trace in {paths}", got=str(paths), allowed="a file of one rank")
+    found = _attributed(trace)
+    ranks = [_Rank(trace.file, found)]
+    ranks += [_Rank(other.file, _attributed(other).without_events()) for other in traces]
     _check_alike(ranks)
-    trace, found = ranks[0].trace, ranks[0].found
     first = _first_operator(found)
     where: dict[str, Any] = {
         "batch": batch or _batch(trace, first),
@@ -75,6 +77,12 @@ def import_kineto(
         notes += _precision_warnings(trace, found, where["precision"])
     name = device or trace.device or "CPU"
     return ImportedProfile(_document(ranks, rows, where, name, model), tuple(notes))
+
+
+def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
+    """Yield the files of traces, those of a folder in the order of their names."""
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+        yield from sorted(path.glob("*.json")) + sorted(path.glob("*.json.gz")) if path.is_dir() else [path]
 
 
 def _attributed(trace: Trace) -> Attributed:
@@ -104,11 +112,11 @@ def _check_alike(ranks: Sequence[_Rank]) -> None:
         if own != names:
             some = ", ".join(sorted(own ^ names)[:3])
             message = (
-                f"has other layers than {ranks[0].trace.file} ({some}); give the traces of ranks that compute the "
+                f"has other layers than {ranks[0].file} ({some}); give the traces of ranks that compute the "
                 "same layers, or of one rank"
             )
             raise InputError(
-                Mistake(message, file=rank.trace.file, got=f"{len(own)} layers", allowed=f"the {len(names)} layers")
+                Mistake(message, file=rank.file, got=f"{len(own)} layers", allowed=f"the {len(names)} layers")
             )
 
 

@@ -17,6 +17,7 @@ LAUNCHES = frozenset(
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 """Categories of work on a device."""
 
+_OTHERS = ("mtia_", "privateuse1_", "hpu_")
 _IDS = ("correlation", "External id", "Sequence number")
 _LISTS = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs")
 _OF_SIZES = ("Input Dims", "Input Strides")
@@ -56,6 +57,12 @@ def raw_events(found: Sequence[object], file: str, data: bytes) -> Iterator[RawE
                 category, event["name"], event.get("pid"), event.get("tid"), event["ts"], event["dur"],
                 event.get("args") or {},
             )  # fmt: skip
+
+
+def unread_categories(found: Sequence[object]) -> list[str]:
+    """Return the categories of work on other accelerators than those whose kernels are read."""
+    categories = {event.get("cat") for event in found if isinstance(event, dict) and isinstance(event.get("cat"), str)}
+    return sorted(each for each in categories if each and each.startswith(_OTHERS) and each not in LAUNCHES)
 
 
 def _wrong(event: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.errors import InputError, Mistake
-from clustersim.interchange.kineto.raw import LAUNCHES, ON_DEVICE, RawEvent, raw_events
+from clustersim.interchange.kineto.raw import LAUNCHES, ON_DEVICE, RawEvent, raw_events, unread_categories
 from clustersim.reading import parse_json, read_members
 
 MAX_BYTES = 2_000_000_000
@@ -104,11 +104,8 @@ class Trace:
 
 def read_traces(path: str | Path) -> Iterator[Trace]:
     """Yield the traces of a file: .json, .json.gz, or a .zip of them; another kind of file is an InputError."""
-    try:
-        for name, data in read_members(Path(path), MAX_BYTES):
-            yield _trace(name, data)
-    except IsADirectoryError:
-        raise _wrong(path, "is a folder; give the files in it") from None
+    for name, data in read_members(Path(path), MAX_BYTES):
+        yield _trace(name, data)
 
 
 def _trace(file: str, data: bytes) -> Trace:
@@ -126,6 +123,10 @@ def _trace(file: str, data: bytes) -> Trace:
             "has no operators (events of category cpu_op); profile with activities=[ProfilerActivity.CPU, "
             "ProfilerActivity.CUDA]",
         )
+    others = unread_categories(found)
+    if others and not any(event.category in ON_DEVICE for event in raw):
+        read = ", ".join(sorted(ON_DEVICE))
+        raise _wrong(file, f"has work of the category {', '.join(others)}, which is not read (read are {read})")
     device = _device(document)
     major, name = device.get("computeMajor"), device.get("name")
     return Trace(

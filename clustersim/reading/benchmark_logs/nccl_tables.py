@@ -14,7 +14,7 @@ ALONE = (
 )
 
 HEADING = re.compile(r"\s*#\s+size\s+count\s+type\b")
-PROGRAM = re.compile(r"(?<![a-z_])([a-z_]+)_perf\b")
+PROGRAM = re.compile(r"(?<![a-z_])([a-z_]+)_perf(?:_mpi)?\b")
 
 ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*(?=\s|$)")
 _RANK = re.compile(r"\s*#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?(Pid\s+\d+)\s+on\s+(.*?)\s*device\s+\d+")
@@ -123,6 +123,8 @@ def _tables(text: Text, lines: Sequence[Line]) -> Iterator[Table]:
             table = Table(table.program, dict(table.ranks)) if is_heading else Table()
         if program is not None and not table.columns:
             table.program = program
+        if "Collective test concluded" in line.text and (named := PROGRAM.search(line.text)):
+            table.program = table.program or named[1]
         if starts and not is_heading:
             table.ranks = {}
         _read_rank(text, line, table)

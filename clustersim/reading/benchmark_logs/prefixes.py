@@ -22,7 +22,7 @@ _WORDS = ("#", "P2P", "nvband", "memcpy")
 _TYPES = ("float", "half", "double", "int", "char", "f8", "fp8")
 _BARE_ROW = re.compile(rf"(?<![\w.])\d+\s+\d+\s+[a-z]*(?:{'|'.join(_TYPES)})\w*\s")
 _TIME = re.compile(
-    r"(?:\d+[-/])+\d+[T ]?|\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d+\.\d{3,}"
+    r"(?:\d+[-/])+\d+[T ]?|\d+:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?|(?<![\d.])\d+\.\d{3,}(?![\d.])"
     r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d+(?:\s+\d{4}\b)?"
 )
 _PARTS = re.compile(
