@@ -81,7 +81,7 @@ of this time than measured there, and StableLM 3B 4 % less to 19 % more. Other G
 
 LIBRARIES = dict.fromkeys(get_args(Library), convolution_gemms) | {"unrolled": im2col_gemms}
 
-_NAMES = ("name", "branch", "weights_of")
+_NAMES = ("name", "branch", "weights_of", "adapts")
 _sizes = attrgetter(*(each.name for each in fields(Layer) if each.name not in (*_NAMES, "shape")))
 
 _ONE_PASS = Traffic(input=1.0, output=1.0)

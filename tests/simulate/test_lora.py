@@ -89,7 +89,7 @@ def test_stages_divide_it_as_they_divide_the_model() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"parallelism": {"tensor": 2}}, "parallelism.tensor: 2"),
+        ({"parallelism": {"kind": "paths"}}, "parallelism.kind: paths"),
         ({"model": "resnet50"}, "no product that is known as q_proj"),
         ({"lora": {"rank": 0}}, "rank"),
         ({"lora": {"rank": 8, "targets": ["q"]}}, "q_proj"),
@@ -107,6 +107,8 @@ def test_what_is_not_simulated_is_refused(keys: dict[str, Any], message: str) ->
         {"sharding": "zero-2", "offload": "optimizer"},
         {"sharding": "zero-3", "offload": "activations"},
         {"context": 2},
+        {"tensor": 2},
+        {"tensor": 2, "sequence_parallel": True, "sharding": "zero-1"},
         {"pipeline": 2, "chunks": 2, "schedule": "interleaved", "micro_batches": 2},
         {"sharding": "zero-1", "sharding_by": "tensors"},
     ],
