@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -43,7 +43,7 @@ class Lora(Spec):
     """Adapters of low rank that are trained in place of all weights (LoRA, QLoRA)."""
 
     rank: Count = Field(description="columns of A and rows of B of each adapter")
-    targets: tuple[Target, ...] | Literal["all-linear"] = Field(
+    targets: Annotated[tuple[Target, ...], Field(min_length=1)] | Literal["all-linear"] = Field(
         default=("q_proj", "v_proj"),
         description="the products with adapters, by the names that Hugging Face's Llama has for them, or `all-linear`: "
         "every linear layer but the output head",

@@ -93,6 +93,8 @@ def test_stages_divide_it_as_they_divide_the_model() -> None:
         ({"model": "resnet50"}, "no product that is known as q_proj"),
         ({"lora": {"rank": 0}}, "rank"),
         ({"lora": {"rank": 8, "targets": ["q"]}}, "q_proj"),
+        ({"lora": {"rank": 8, "targets": []}}, "targets"),
+        ({"lora": {"rank": 8, "alpha": 16}}, "no such key"),
     ],
 )
 def test_what_is_not_simulated_is_refused(keys: dict[str, Any], message: str) -> None:
