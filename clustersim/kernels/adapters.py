@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -43,7 +43,7 @@ class Lora(Spec):
     """Adapters of low rank that are trained in place of all weights (LoRA, QLoRA)."""
 
     rank: Count = Field(description="columns of A and rows of B of each adapter")
-    targets: tuple[Target, ...] | Literal["all-linear"] = Field(
+    targets: Annotated[tuple[Target, ...], Field(min_length=1)] | Literal["all-linear"] = Field(
         default=("q_proj", "v_proj"),
         description="the products with adapters, by the names that Hugging Face's Llama has for them, or `all-linear`: "
         "every linear layer but the output head",
@@ -101,18 +101,20 @@ def _adapters(layer: Layer, parts: Sequence[_Part], rank: int, into_data: bool) 
     """
     rows, inputs = layer.shape["rows"], layer.shape["inputs"]
     for part in parts:
-        yield _product(f"{layer.name}.{part.target}.lora_A", rows, inputs, rank, into_data)
+        yield _product(layer.name, f"{part.target}.lora_A", rows, inputs, rank, into_data)
     for part in parts:
-        yield _product(f"{layer.name}.{part.target}.lora_B", rows, rank, part.outputs, True)
+        yield _product(layer.name, f"{part.target}.lora_B", rows, rank, part.outputs, True)
     written = float(rows * sum(part.outputs for part in parts))
-    yield Layer(f"{layer.name}.lora_sum", SUM, 0.0, 0.0, 0.0, 0, 2 * written, written)
+    yield Layer(f"{layer.name}.lora_sum", SUM, 0.0, 0.0, 0.0, 0, 2 * written, written, adapts=layer.name)
 
 
-def _product(name: str, rows: int, inputs: int, outputs: int, into_data: bool) -> Layer:
+def _product(base: str, name: str, rows: int, inputs: int, outputs: int, into_data: bool) -> Layer:
     flop = 2.0 * rows * inputs * outputs
     shape = {"rows": rows, "inputs": inputs, "outputs": outputs, "count": 1}
     read, written = float(rows * inputs), float(rows * outputs)
-    return Layer(name, _LINEAR, flop, flop if into_data else 0.0, flop, inputs * outputs, read, written, shape)
+    data = flop if into_data else 0.0
+    weights = inputs * outputs
+    return Layer(f"{base}.{name}", _LINEAR, flop, data, flop, weights, read, written, shape, adapts=base)
 
 
 def _targets(model: Model, names: Sequence[Target] | str) -> dict[int, list[_Part]]:

@@ -184,9 +184,10 @@ class ComputeSpec(Spec):
         json_schema_extra=of_software("casts"),
         default="torchao",
         description="for `precision: amp-fp8`, the implementation of casts to FP8: `torchao`'s, or with a scale for "
-        "each row `torchao-rowwise`; TransformerEngine's with delayed scaling, which casts weights at every pass "
-        "(`te`) or once for all micro-batches of an update (`te-cached`, as in Megatron-LM); `te-current-cached`, with "
-        "current scaling; or `te-block` and `te-block-cached`, with scales of blocks as in DeepSeek-V3. With "
+        "each row `torchao-rowwise`, or of shards of weights, which are then gathered in 8 bits, `torchao-sharded` "
+        "(`enable_fsdp_float8_all_gather`); TransformerEngine's with delayed scaling, which casts weights at every "
+        "pass (`te`) or once for all micro-batches of an update (`te-cached`, as in Megatron-LM); `te-current-cached`, "
+        "with current scaling; or `te-block` and `te-block-cached`, with scales of blocks as in DeepSeek-V3. With "
         "`amp-mxfp8` and `amp-nvfp4` it says whose kernels cast, and whether weights are cast once",
     )
 
@@ -260,12 +261,14 @@ def build_workload(
     gradient_bytes: float = 4.0,
     num_passes: int = 1,
     issue_factor: float = 1.0,
+    num_shards: int = 1,
 ) -> Workload:
     """Return one iteration's work on one GPU, with its assumptions as sentences.
 
     `batch` is this GPU's, and an update has `num_passes` such batches. `given_times` are a workload file's, layer by
     layer, and `gradient_bytes` is a gradient's size on the wire. The host takes `issue_factor` times as long as on the
-    program's sheet to issue kernels. Layers without a measured time get an estimate, scaled where a rate is known.
+    program's sheet to issue kernels. Weights are in `num_shards` shards where ranks cast them before a gather. Layers
+    without a measured time get an estimate, scaled where a rate is known.
     """
     number = precision_on(gpu, precision)
     model = with_one_hot_embedding(model) if compute.embedding == "product" else model
@@ -275,7 +278,7 @@ def build_workload(
     has_source = given or compute.profile or compute.single_gpu or compute.library not in CURVE_LIBRARIES
     curve = None if has_source else find_curve(model, gpu, batch, precision)
     layout = "nchw" if compute.profile else compute.layout or (curve.layout if curve else "nchw")
-    casts = casts_of(compute.casts, num_passes, precision, compute.wide_share)
+    casts = casts_of(compute.casts, num_passes, precision, compute.wide_share, num_shards)
     casts_back = casts_gradients(compute.library, number, gradient_bytes, num_passes)
     needs_law = (given or compute.profile or is_blocking) and compute.kernels == "auto"
     kernels = chosen_kernels("law" if needs_law else compute.kernels, gpu, number)

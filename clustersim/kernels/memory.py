@@ -125,14 +125,19 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False, stores_nar
 
 
 def _reads(reader: Layer, layer: Layer) -> bool:
-    """Return whether an output is no larger than the next layer's input; a matmul reads two of query, key and value."""
+    """Return whether an output is no larger than the next layer's input; a matmul reads two of query, key and value.
+
+    A product behind a sum of its adapters reads what these read.
+    """
+    if layer.op == "adapter-sum":
+        return not reader.is_frozen and layer.output_elements <= reader.input_elements
     return reader.input_elements >= layer.output_elements or reader.op == "matmul"
 
 
 def _keeps_input(layer: Layer) -> bool:
     """Return whether a gradient needs the layer's input; that of a multiplication by a scalar does not."""
     is_scale = layer.op in TIMES and layer.input_elements <= layer.output_elements and not layer.num_parameters
-    is_fixed = layer.is_frozen and layer.op in PRODUCTS  # the gradient of its input needs its weights alone
+    is_fixed = layer.is_frozen and layer.op in PRODUCTS and not layer.is_quantized  # needs its weights alone
     return layer.op in KEEPS_INPUT and not is_scale and not is_fixed
 
 

@@ -14,6 +14,11 @@ megatron/core/extensions/transformer_engine.py): weights are cast only for that 
 TransformerEngine's user guide). Left out: casts by the norms before GEMMs (`LayerNormLinear`), and transposes after a
 gather where layers are split.
 
+With `torchao-sharded` FSDP casts the shards of weights before it gathers them (`enable_fsdp_float8_all_gather`), so
+each of n ranks casts 1 / n of them, by scales that are found after the update
+(`precompute_float8_dynamic_scale_for_fsdp`, torchao/float8/fsdp_utils.py): they are read once and written in 8 bits, 3
+bytes an element. Left out: that search for scales and its all-reduce, and gathered blocks of half the memory.
+
 With a scale for each row (`torchao-rowwise`) each operand of each GEMM is cast along the dimension that this GEMM sums
 over, so the output's gradient and the input are cast once more for the weights' gradient (the six casts of
 `manual_float8_matmul_with_args_in_hp`, the same file, commit 024fe94f). Scales of blocks (`te-block`, as DeepSeek-V3
@@ -35,7 +40,16 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-CastsKind = Literal["torchao", "torchao-rowwise", "te", "te-cached", "te-current-cached", "te-block", "te-block-cached"]
+CastsKind = Literal[
+    "torchao",
+    "torchao-rowwise",
+    "torchao-sharded",
+    "te",
+    "te-cached",
+    "te-current-cached",
+    "te-block",
+    "te-block-cached",
+]
 """Implementations of casts to 8 bits, as a scenario names them."""
 
 Implementation = CastsKind | Literal["torchao-mx", "te-mx", "te-mx-cached", "te-nvfp4", "te-nvfp4-cached"]
@@ -46,7 +60,14 @@ NARROW_BYTES = {"amp-fp8": 1.0, "amp-mxfp8": 1 + 1 / 32, "amp-nvfp4": 0.5 + 1 / 
 _BOTH = {name: 2 + 2 * size for name, size in NARROW_BYTES.items()}  # read in 16 bits, written in both directions
 
 _BYTES: dict[Implementation, float] = {
-    **{"torchao": 5.0, "torchao-rowwise": 5.0, "te": 4.0, "te-cached": 4.0, "te-current-cached": 6.0},
+    **{
+        "torchao": 5.0,
+        "torchao-rowwise": 5.0,
+        "torchao-sharded": 5.0,
+        "te": 4.0,
+        "te-cached": 4.0,
+        "te-current-cached": 6.0,
+    },
     **dict.fromkeys(("te-block", "te-block-cached"), 2 + 2 * (1 + 4 / 128)),
     "torchao-mx": 2 + NARROW_BYTES["amp-mxfp8"],
     **dict.fromkeys(("te-mx", "te-mx-cached"), _BOTH["amp-mxfp8"]),
@@ -54,8 +75,13 @@ _BYTES: dict[Implementation, float] = {
 }
 _KERNELS: dict[Implementation, float] = {
     **dict.fromkeys(("te", "te-cached", "te-block", "te-block-cached", "torchao-mx", "te-mx", "te-mx-cached"), 1.0),
-    **dict.fromkeys(("torchao", "torchao-rowwise", "te-current-cached", "te-nvfp4", "te-nvfp4-cached"), 2.0),
+    **dict.fromkeys(
+        ("torchao", "torchao-rowwise", "torchao-sharded", "te-current-cached", "te-nvfp4", "te-nvfp4-cached"), 2.0
+    ),
 }
+SHARD_BYTES = 3.0
+"""Bytes of an element of a shard of weights whose scale is known: 16 bits are read, 8 are written."""
+
 _BY_OPERAND = ("torchao-rowwise", "torchao-mx")
 
 
@@ -65,11 +91,17 @@ class Casts(NamedTuple):
     kind: Implementation = "torchao"
     num_passes: int = 1
     wide_share: float = 0.0
+    num_shards: int = 1
 
     @property
     def num_bytes(self) -> float:
         """Bytes of an element that cross memory in a cast."""
         return _BYTES[self.kind]
+
+    @property
+    def gathers_narrow(self) -> bool:
+        """Whether weights are gathered in 8 bits, each rank having cast its shard."""
+        return self.kind == "torchao-sharded"
 
     @property
     def stores_narrow(self) -> bool:
@@ -90,7 +122,10 @@ class Casts(NamedTuple):
         >>> Casts("te-cached", 4).elements(10.0, 20.0, 40.0, "forward")
         (20.0, 1.25)
         """
-        if self.kind in ("torchao", *_BY_OPERAND):
+        if self.gathers_narrow:
+            cast = SHARD_BYTES / self.num_bytes * weights / self.num_shards, 1 / 2
+            forward, data, gradient = (read + cast[0], 1 + cast[1]), (written + cast[0], 1 + cast[1]), (read, 1.0)
+        elif self.kind in ("torchao", *_BY_OPERAND):
             gradient = (read + written, 2.0) if self.kind in _BY_OPERAND else (read, 1.0)
             forward, data = (read + weights, 2.0), (written + weights, 2.0)
         else:
@@ -102,10 +137,13 @@ class Casts(NamedTuple):
 TORCHAO = Casts()
 
 
-def casts_of(kind: CastsKind, num_passes: int, precision: str = "amp-fp8", wide_share: float = 0.0) -> Casts:
+def casts_of(
+    kind: CastsKind, num_passes: int, precision: str = "amp-fp8", wide_share: float = 0.0, num_shards: int = 1
+) -> Casts:
     """Return the casts of an update of `num_passes` passes; the number matters where weights are cast once for all.
 
-    In other precisions than `amp-fp8` the kind says whose kernels cast, and whether weights are cast once.
+    In other precisions than `amp-fp8` the kind says whose kernels cast, and whether weights are cast once. `num_shards`
+    are those of weights, where ranks cast their shards.
 
     >>> casts_of("te-cached", 4, "amp-nvfp4").kind, casts_of("torchao", 4, "amp-mxfp8").kind
     ('te-nvfp4-cached', 'torchao-mx')
@@ -116,4 +154,4 @@ def casts_of(kind: CastsKind, num_passes: int, precision: str = "amp-fp8", wide_
         own = "torchao-mx" if is_torchao else "te-mx-cached" if is_cached else "te-mx"
     elif precision == "amp-nvfp4":
         own = "te-nvfp4-cached" if is_cached else "te-nvfp4"
-    return Casts(own, num_passes if is_cached else 1, wide_share)
+    return Casts(own, num_passes if is_cached else 1, wide_share, num_shards if own == "torchao-sharded" else 1)

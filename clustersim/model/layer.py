@@ -32,7 +32,8 @@ class Layer:
     lie between a split and its join, and those of one name are one path. `weights_of` names a
     layer above whose weights it also uses, such as the second tower of a Siamese network: it has none of its own.
 
-    `frozen_bytes` are those of its weights as stored, if these are not trained: they are no `num_parameters`.
+    `frozen_bytes` are those of its weights as stored, if these are not trained: they are no `num_parameters`. `adapts`
+    names the product beside which an adapter computes, the next layer that is not part of an adapter.
     """
 
     name: str
@@ -48,11 +49,19 @@ class Layer:
     branch: str = ""
     weights_of: str = ""
     frozen_bytes: float | None = None
+    adapts: str = ""
 
     @property
     def is_frozen(self) -> bool:
         """Whether its weights, if it has any, are not trained."""
         return self.frozen_bytes is not None
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it multiplies by frozen weights that are stored in less than a byte each."""
+        if not self.frozen_bytes or "outputs" not in self.shape:
+            return False
+        return self.frozen_bytes < self.shape["inputs"] * self.shape["outputs"] * self.shape["count"]
 
     @property
     def has_weights(self) -> bool:

@@ -343,10 +343,17 @@ class _ProgramBuilder:
         for axis, whole in self.exchange.replicated(part, unit):
             what = f"weights of experts {phase}" if axis == EXPERT_REPLICAS else f"weights {phase}"
             num_bytes = whole * self.rules.weight_bytes + frozen.pop(axis, 0.0)
+            if axis != EXPERT_REPLICAS:
+                num_bytes -= self._narrow_parameters(part, unit) * (self.rules.weight_bytes - 1)
             yield Call(Key(what, micro, part.first + unit.start), "all-gather", axis, num_bytes)
         for axis, num_bytes in frozen.items():
             key = Key(f"frozen weights of experts {phase}", micro, part.first + unit.start)
             yield Call(key, "all-gather", axis, num_bytes)
+
+    def _narrow_parameters(self, part: Part, unit: range) -> int:
+        """Return the parameters of a unit that are gathered in 8 bits."""
+        narrow = self.rules.narrow
+        return sum(part.pieces[layer].layer.num_parameters for layer in unit if narrow and part.first + layer in narrow)
 
     def _compute(self, name: str, seconds: float, phase: str, micro: int, issue: IssueTimes = NO_ISSUE) -> None:
         if seconds or issue.host_s:

@@ -11,6 +11,7 @@ import numpy as np
 from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.memory import SLACK
+from clustersim.kernels.narrow_gemms import narrow_layers
 from clustersim.kernels.programs.blocking_launches import COLLECTIVE_S, LAUNCH_WAIT_S
 from clustersim.model import PRECISIONS, LayerTime, Model, Workload
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
@@ -239,7 +240,16 @@ def _rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> Rules:
         host=whole.host,
         groups_apart=training.groups_apart,
         reduces_to_owners=layout.gradient_kernels == DEEPSPEED_ZERO and layout.sharding == "zero-2",
+        narrow=_gathered_narrow(whole),
     )
+
+
+def _gathered_narrow(whole: Workload) -> frozenset[int]:
+    """Return the places in the model of layers whose weights are gathered in 8 bits."""
+    if not whole.casts.gathers_narrow:
+        return frozenset()
+    found = narrow_layers(whole.model.layers, whole.precision, whole.casts)
+    return frozenset(place for place, is_narrow in enumerate(found) if is_narrow)
 
 
 def _share(pieces: Sequence[Piece], layout: Parallelism, grid: Grid) -> float:

@@ -58,7 +58,8 @@ class Rules:
     Replicas: `caps` are the capacities of buckets, `gradient_bytes` and `weight_bytes` those of a parameter as it is
     reduced and gathered. `gather_overlap`: updated weights are gathered during the first forward passes. `by_tensors`:
     state is sharded in whole tensors, not in slices. `buffer_copies` are copies around the collectives of sharded
-    weights, `kernels` the seconds per parameter in which gradients are summed, cast, divided and read for their norm,
+    weights, `narrow` the places of layers whose weights are gathered in 8 bits, `kernels` the seconds per parameter in
+    which gradients are summed, cast, divided and read for their norm,
     `waits` the seconds per tensor in which a process waits for such kernels. Shards are all-reduced between groups in
     combinations of up to `combined_bytes`, None for one by one. `blocking_buckets`: sharded gradients are exchanged
     bucket by bucket, while nothing computes; `reduces_to_owners`: each slice of a bucket is reduced to the replica that
@@ -107,6 +108,7 @@ class Rules:
     gathers_each_pass: bool = False
     host: HostIssue = NO_HOST
     groups_apart: bool = False
+    narrow: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

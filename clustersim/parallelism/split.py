@@ -31,6 +31,7 @@ from clustersim.errors import InputError
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model import Layer, Model
 from clustersim.model.layer_schema import SCANS
+from clustersim.parallelism.adapter_pieces import with_adapter_pieces
 from clustersim.parallelism.pieces import (
     Calls,
     GroupCall,
@@ -103,8 +104,10 @@ def _split(model: Model, degree: int, activation_bytes: float, sequence_parallel
             key="sequence_parallel",
         )
     splitter = _Splitter(degree, activation_bytes, sequence_parallel)
-    readers: list[Layer | None] = [*model.layers[1:], None]
-    return tuple(splitter.piece(layer, reader) for layer, reader in zip(model.layers, readers, strict=True))
+    layers = [layer for layer in model.layers if not layer.adapts]
+    readers: list[Layer | None] = [*layers[1:], None]
+    pieces = [splitter.piece(layer, reader) for layer, reader in zip(layers, readers, strict=True)]
+    return tuple(with_adapter_pieces(model.layers, pieces, degree, activation_bytes, sequence_parallel))
 
 
 def _nearest(model: Model, degree: int, sequence_parallel: bool, num_gpus: int) -> int:
@@ -121,6 +124,11 @@ def _nearest(model: Model, degree: int, sequence_parallel: bool, num_gpus: int) 
 
 def _tokens(layer: Layer) -> int:
     return layer.shape.get("rows", 1) if layer.op == "fully-connected" else 1
+
+
+def _with_weights_of(layer: Layer, part: Layer) -> Layer:
+    """Return a part of a layer that has all of its weights."""
+    return replace(part, num_parameters=layer.num_parameters, frozen_bytes=layer.frozen_bytes)
 
 
 class _Splitter:
@@ -177,7 +185,8 @@ class _Splitter:
     def _embedding(self, layer: Layer) -> Piece:
         """Split a table by rows: each GPU looks up the words that it has, and the results are summed."""
         self.is_split = False
-        part = replace(layer, num_parameters=-(-layer.num_parameters // self.degree))
+        frozen = None if layer.frozen_bytes is None else layer.frozen_bytes / self.degree
+        part = replace(layer, num_parameters=-(-layer.num_parameters // self.degree), frozen_bytes=frozen)
         if layer.shape:  # one-hot rows times a table
             shape, share = {**layer.shape, "inputs": -(-layer.shape["inputs"] // self.degree)}, layer.flop / self.degree
             part = replace(part, flop=share, flop_backward_weights=share, shape=shape)
@@ -309,10 +318,10 @@ class _Splitter:
         if self.is_split:
             has_own = layer.op in PER_CHANNEL and layer.num_parameters > 0
             part = part_of(layer, "channels", self.degree)
-            return Piece(part if has_own else replace(part, num_parameters=layer.num_parameters), is_split=has_own)
+            return Piece(part if has_own else _with_weights_of(layer, part), is_split=has_own)
         if self.sequence_parallel and not layer.shape:
             part = divided(layer, 1, self.degree)
-            return Piece(replace(part, num_parameters=layer.num_parameters), is_split=False)
+            return Piece(_with_weights_of(layer, part), is_split=False)
         return Piece(layer, is_split=False)
 
     def _broadcast_input(self, layer: Layer) -> tuple[Calls, Calls]:

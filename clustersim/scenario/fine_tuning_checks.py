@@ -13,12 +13,13 @@ def lora_mistakes(point: PointKeys) -> list[Mistake]:
     layout = point.parallelism
     reasons = {
         f"parallelism.kind: {layout.kind}": layout.kind != "grid",
-        f"parallelism.tensor: {layout.tensor}": (layout.tensor or 1) > 1,
+        f"software.tensor_overlap with parallelism.tensor: {layout.tensor}": layout.tensor_overlap,
+        f"software.input_sums: {layout.input_sums}": layout.input_sums != "joined",
         f"parallelism.stages: {layout.stages}": layout.stages is not None,
         "compute.profile": point.compute.profile is not None,
         f"software.embedding: {point.compute.embedding}": point.compute.embedding != "lookup",
     }
-    allowed = "with parallelism.kind grid, tensor 1, no stages by numbers of layers, and estimated times"
+    allowed = "with parallelism.kind grid, no overlap of products, no stages by numbers of layers, and estimated times"
     return [
         Mistake(
             f"adapters are simulated beside whole layers whose times are estimated; lora does not go with {other}",

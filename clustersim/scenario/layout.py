@@ -45,6 +45,7 @@ def work_of(
         point.gradient_bytes,
         num_passes or point.parallelism.num_passes,
         issue_factor(point),
+        num_shards(point),
     )
     work = _anchored(work, point.anchoring, point.compute.library)
     if load_transport(point.transport).library.startswith("nccl"):
@@ -78,6 +79,11 @@ def issue_factor(point: Point) -> float:
     topology = build_topology(point.topology)
     sheet = topology.host_sheets[int(topology.gpu_hosts[0])] if len(topology.gpu_hosts) else None
     return load_cpu(sheet).issue_factor if sheet else 1.0
+
+
+def num_shards(point: Point) -> int:
+    """Return the number of ranks that shard weights."""
+    return point.grid.shard_group_size if point.parallelism.sharding == "zero-3" else 1
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:

@@ -73,6 +73,9 @@ def plan_mistakes(point: Point) -> Iterator[Mistake]:
         if got.casefold() != allowed.casefold():
             message = f"a plan {why}; leave {as_written(key).rpartition('.')[2]} out, and run the best with it"
             yield Mistake(message, key=as_written(key), got=got, allowed=allowed)
+    if point.compute.casts == "torchao-sharded":
+        message = "a plan casts whole weights (got torchao-sharded); take torchao, and run its best with it"
+        yield Mistake(message, key=as_written("compute.casts"), got="torchao-sharded", allowed="other casts")
     if point.optimizer.orthogonalizes:
         message = "a plan bounds updates by their parameters (got muon); leave it out, and run its best with it"
         yield Mistake(message, key="optimizer.kind", got="muon", allowed="another kind")

@@ -18,6 +18,7 @@ from clustersim.scenario.launch_checks import launch_mistakes
 from clustersim.scenario.layout_checks import layout_mistakes
 from clustersim.scenario.measured import measured_mistakes
 from clustersim.scenario.optimizer_checks import issue_mistakes, muon_mistakes, skipped_mistakes
+from clustersim.scenario.precision_checks import casts_mistakes
 from clustersim.spec import whole
 from clustersim.stragglers import ComputeStraggler
 from clustersim.strategies import STRATEGIES
@@ -82,6 +83,7 @@ class Point(PointKeys):
             *muon_mistakes(self),
             *lora_mistakes(self),
             *packing_mistakes(self),
+            *casts_mistakes(self),
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),

@@ -23,7 +23,7 @@ from clustersim.program.issue import NOT_ISSUED, IssueBuilder, PassIssue, issue_
 from clustersim.program.iteration import PlanIssue
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compression import codec_of, wire_of
-from clustersim.scenario.layout import issue_factor, layout_of, of_a_batch, work_of
+from clustersim.scenario.layout import issue_factor, layout_of, num_shards, of_a_batch, work_of
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.trained_model import trained_model
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
@@ -128,7 +128,7 @@ class Setup:
         """
         point, size = self.point, batch or self.point.per_gpu_batch
         passes = num_passes or point.parallelism.num_passes
-        casts = casts_of(point.compute.casts, passes, point.precision, point.compute.wide_share)
+        casts = casts_of(point.compute.casts, passes, point.precision, point.compute.wide_share, num_shards(point))
         asked = point.precision, point.gradient_precision, point.optimizer, point.compute, casts
         known = self.model, load_gpu(kind), size, self.given_times, passes
         key = (

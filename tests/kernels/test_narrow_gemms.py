@@ -75,6 +75,16 @@ def test_rows_are_cast_once_more_than_whole_tensors() -> None:
     assert rows.backward_weights_s - whole.backward_weights_s == pytest.approx(5 * WRITTEN / rate + 2 * gpu.launch_s)
 
 
+def test_a_shard_of_weights_is_read_once_and_written_in_8_bits() -> None:
+    casts = casts_of("torchao-sharded", 1, num_shards=8)
+    whole = casts_of("torchao", 1)
+    for phase, kernels in (("forward", 3.0), ("backward_data", 3.0)):
+        (sharded, num), (cast, _) = (each.elements(READ, WRITTEN, WEIGHTS, phase) for each in (casts, whole))
+        assert 5 * (cast - sharded) == pytest.approx(5 * WEIGHTS - 3 * WEIGHTS / 8)
+        assert num * casts.num_kernels == kernels
+    assert casts.elements(READ, WRITTEN, WEIGHTS, "backward_weights") == (READ, 1.0)
+
+
 def test_weights_are_cast_once_for_all_passes_where_they_are_cached() -> None:
     casts = casts_of("te-cached", 4, "amp-nvfp4")
     assert casts.elements(0.0, 0.0, WEIGHTS, "forward")[0] == WEIGHTS / 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,15 +89,56 @@ def test_stages_divide_it_as_they_divide_the_model() -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"parallelism": {"tensor": 2}}, "parallelism.tensor: 2"),
+        ({"parallelism": {"kind": "paths"}}, "parallelism.kind: paths"),
         ({"model": "resnet50"}, "no product that is known as q_proj"),
         ({"lora": {"rank": 0}}, "rank"),
         ({"lora": {"rank": 8, "targets": ["q"]}}, "q_proj"),
+        ({"lora": {"rank": 8, "targets": []}}, "targets"),
+        ({"lora": {"rank": 8, "alpha": 16}}, "no such key"),
     ],
 )
 def test_what_is_not_simulated_is_refused(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_scenario(scenario({"rank": RANK}, **keys))
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *({"sharding": "zero-1", "recompute": each} for each in ("full", "selective", "pointwise", "attention")),
+        {"sharding": "zero-2", "offload": "optimizer"},
+        {"sharding": "zero-3", "offload": "activations"},
+        {"context": 2},
+        {"tensor": 2},
+        {"tensor": 2, "sequence_parallel": True, "sharding": "zero-1"},
+        {"pipeline": 2, "chunks": 2, "schedule": "interleaved", "micro_batches": 2},
+        {"sharding": "zero-1", "sharding_by": "tensors"},
+    ],
+)
+def test_it_goes_with_every_other_layout(layout: dict[str, Any]) -> None:
+    keys = {"model": "llama-2-7b-seq256", "parallelism": layout, "batch": {"global": 8}}
+    whole, adapted = (clustersim.simulate(scenario(each, **keys)) for each in (None, {"rank": RANK, "storage": "nf4"}))
+    assert adapted.memory_bytes < whole.memory_bytes
+    assert adapted.iteration_s < whole.iteration_s
+
+
+def test_experts_are_frozen_where_they_are() -> None:
+    keys = {"model": "mixtral-8x7b", "parallelism": {"expert": 4}, "batch": {"global": 4}}
+    laid_out = Setup(load_scenario(scenario({"rank": RANK}, **keys)).points()[0].point).laid_out
+    assert laid_out is not None
+    experts = sum(layer.num_parameters for layer in load_model("mixtral-8x7b").layers if layer.op == "experts")
+    others = load_model("mixtral-8x7b").num_parameters - experts
+    assert laid_out.fullest["frozen weights"] == pytest.approx(2 * (others + experts / 4), rel=1e-6)
+
+
+def test_times_of_a_file_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "net.yaml"
+    file.write_text(
+        "name: net\nlayers:\n  - {name: fc, flop: 1e6, parameter_bytes: 4e6, forward_s: 1, backward_s: 2}\n"
+    )
+    with pytest.raises(InputError, match="gives times of layers, which lora would change") as error:
+        load_scenario(scenario({"rank": RANK}, model=str(file)))
+    assert error.value.mistakes[0].key == "lora"
 
 
 def test_a_plan_refuses_it() -> None:

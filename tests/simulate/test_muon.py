@@ -12,6 +12,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels.muon import matrices_of, matrix_times, newton_schulz_s, shared_out_s
 from clustersim.model import load_model
+from clustersim.program.ops import Call
 from clustersim.simulate.setup import Setup
 from tests.placed import placed
 
@@ -89,6 +90,41 @@ def test_memory_has_one_momentum_for_matrices_and_two_moments_for_others(shardin
     run = clustersim.simulate(scenario(parallelism={"sharding": sharding}))
     expected = (4 * of_matrices + 8 * (model.num_parameters - of_matrices)) / share
     assert run.memory_parts["optimizer"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"sharding": "zero-1", "sharding_by": "tensors"},
+        {"sharding": "zero-1", "sharding_over": 2},
+        {"sharding": "zero-3", "sharding_over": 2},
+        {"sharding": "zero-1", "pipeline": 2, "micro_batches": 2},
+        {"pipeline": 2, "micro_batches": 2},
+        {"context": 2, "sharding": "zero-1"},
+    ],
+)
+def test_it_goes_with_every_other_layout(layout: dict[str, Any]) -> None:
+    keys = {"parallelism": layout, "batch": {"global": 8}, "model": "gpt-12x768x12-seq128-vocab50257-fused"}
+    adam, muon = (clustersim.simulate(scenario(each, **keys)) for each in ("adam", "muon"))
+    assert muon.iteration_s > adam.iteration_s
+    assert muon.memory_parts["optimizer"] < adam.memory_parts["optimizer"]
+
+
+def test_experts_are_shared_by_the_ranks_that_have_the_same() -> None:
+    """Of 4 ranks, all have the other layers, and two each the same half of the experts."""
+    keys = {"model": "mixtral-8x7b", "parallelism": {"expert": 2, "sharding": "zero-1"}, "batch": {"global": 4}}
+    laid_out = setup_of(**keys, memory_check=False).laid_out
+    assert laid_out is not None
+    pieces = [piece for part in laid_out.parts for piece in part.pieces]
+    found = list(zip(matrices_of([piece.layer for piece in pieces]), pieces, strict=True))
+    experts = [each for each, piece in found if each and piece.layer.op == "experts"]
+    others = [each for each, piece in found if each and piece.layer.op != "experts"]
+    assert sum(each.number for each in experts) == 32 * 3 * 4
+    calls = {
+        op.key.what: op for op in laid_out.plans[0].program.ops() if isinstance(op, Call) and "momenta" in op.key.what
+    }
+    assert calls["momenta"].num_bytes == 2 * sum(each.num_parameters for each in others)
+    assert calls["momenta of experts"].num_bytes == 2 * sum(each.num_parameters for each in experts)
 
 
 @pytest.mark.parametrize(

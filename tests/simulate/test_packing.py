@@ -53,11 +53,27 @@ def test_the_table_says_real_tokens() -> None:
 
 
 @pytest.mark.parametrize(
+    "layout",
+    [{"tensor": 2}, {"context": 2, "tensor": 1}, {"pipeline": 2, "micro_batches": 1}, {"sharding": "zero-3"}],
+)
+def test_it_goes_with_layouts(layout: dict[str, Any]) -> None:
+    keys = {"parallelism": layout, "batch": {"global": 2}, "topology": {**scenario(None)["topology"], "num_hosts": 2}}
+    whole, packed = (clustersim.simulate(scenario(each, **keys)) for each in (None, {"lengths": [512]}))
+    assert packed.breakdown_s["compute"] < whole.breakdown_s["compute"]
+    assert packed.memory_bytes == whole.memory_bytes
+
+
+@pytest.mark.parametrize(
     ("packing", "keys", "message"),
     [
         ({"lengths": [10]}, {"model": "gpt2-small"}, "in one fused kernel"),
         ({"lengths": [10]}, {"model": "resnet50"}, "one sequence with attention"),
         ({"lengths": []}, {}, "needs lengths"),
+        (
+            {"lengths": [10]},
+            {"parallelism": {"context": 2}, "software": {"name": "plain", "context_method": "ring"}},
+            "context_method: ring",
+        ),
     ],
 )
 def test_what_cannot_be_packed_is_refused_at_its_key(
