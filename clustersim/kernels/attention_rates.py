@@ -30,6 +30,7 @@ The charts have 2,048 blocks of queries. Fewer blocks fill a GPU badly at the en
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -37,6 +38,10 @@ from clustersim.model.layer import Layer
 
 WIDTHS = (64, 128)
 """Head widths, in features, that the charts have."""
+
+CAUSAL = 0.5
+"""The share of all pairs of tokens that a causal mask leaves."""
+_ROUNDING = 1e-6
 
 QUERIES = 128
 """Queries of one head that a multiprocessor processes together, one block."""
@@ -163,10 +168,11 @@ class Tail(NamedTuple):
     num_multiprocessors: int
     share: float
 
-    def factor(self, blocks: float, tokens: float, is_masked: bool) -> float:
+    def factor(self, blocks: float, tokens: float, is_masked: bool, share: float = CAUSAL) -> float:
         """Return the factor by which a kernel of fewer blocks of queries takes longer.
 
-        The longest block takes 1 / blocks of the work, up to twice that behind a mask, on one of n multiprocessors.
+        The longest block takes 1 / blocks of the work, up to twice that behind a mask, on one of n multiprocessors;
+        behind a mask that leaves a `share` of all pairs, the keys of the longest over those of a mean query.
 
             1 + share x n x longest x (1 / blocks - 1 / REFERENCE_BLOCKS), at least 1
 
@@ -174,7 +180,7 @@ class Tail(NamedTuple):
         1.25
         """
         of_head = -(-tokens // QUERIES)
-        longest = 2 * of_head / (of_head + 1) if is_masked else 1.0
+        longest = _reach(share) / share * of_head / (of_head + 1) if is_masked else 1.0
         return 1 + self.share * self.num_multiprocessors * longest * max(0.0, 1 / blocks - 1 / REFERENCE_BLOCKS)
 
 
@@ -195,19 +201,54 @@ AMPERE: Mapping[int, RatesByWidth] = {
 """The same on an A100; its newer kernels run at the rate of FlashAttention-2."""
 
 
-def utilisation(rates: RatesByWidth, width: int, tokens: int, is_forward: bool, is_masked: bool) -> float:
+def utilisation(
+    rates: RatesByWidth, width: int, tokens: int, is_forward: bool, is_masked: bool, share: float = CAUSAL
+) -> float:
     """Return the share of the peak that a kernel reaches at this head width and sequence length.
+
+    `share` are the pairs of tokens that a mask leaves: half of all, or fewer behind a window (`_in_window`).
 
     >>> round(utilisation(HOPPER[2], 128, 8192, True, True) * 989.4)
     335
     """
-    narrow, wide = (rates[each].of(is_forward, is_masked).at(tokens) for each in WIDTHS)
+    if is_masked and share < CAUSAL:
+        narrow, wide = (_in_window(rates[each], tokens, is_forward, share) for each in WIDTHS)
+    else:
+        narrow, wide = (rates[each].of(is_forward, is_masked).at(tokens) for each in WIDTHS)
     part = (min(max(width, WIDTHS[0]), WIDTHS[1]) - WIDTHS[0]) / (WIDTHS[1] - WIDTHS[0])
     return narrow + part * (wide - narrow)
 
 
+def _in_window(rates: PassRates | BothPasses, tokens: int, is_forward: bool, share: float) -> float:
+    """Return the share of the peak behind a causal mask with a window.
+
+    A query has `share` x tokens keys in the mean. What is lost is, in keys, that of the start of a block without a mask
+    and that of its edges: at the diagonal as behind a causal mask, and for queries that are further on than the window
+    as much again at its other edge.
+    """
+    masked, whole = rates.of(is_forward, True), rates.of(is_forward, False)
+    edge = max(0.0, masked.half / 2 - whole.half)
+    lost = masked.half / 2 + edge * (1 - _reach(share))
+    return masked._replace(half=lost).at(share * tokens)
+
+
+def _reach(share: float) -> float:
+    """Return the window's tokens over those of the sequence, from the share of all pairs that it leaves.
+
+    >>> _reach(0.5), round(_reach(0.25 - 0.25**2 / 2), 6)
+    (1.0, 0.25)
+    """
+    return 1.0 - math.sqrt(max(0.0, 1.0 - 2.0 * share))
+
+
 def block_utilisation(
-    rates: RatesByWidth, width: int, tokens: int, is_forward: bool, masked: bool, blocks: int
+    rates: RatesByWidth,
+    width: int,
+    tokens: int,
+    is_forward: bool,
+    masked: bool,
+    blocks: int,
+    share: float = CAUSAL,
 ) -> float:
     """Return the mean share of the peak over all steps of ring attention, each with a block of `tokens`.
 
@@ -219,7 +260,7 @@ def block_utilisation(
     ...     block_utilisation(HOPPER[2], 128, 16_384, True, True, 32) * 989.4)
     (343, 372)
     """
-    own = utilisation(rates, width, tokens, is_forward, masked)
+    own = utilisation(rates, width, tokens, is_forward, masked, share)
     if not masked:
         return own
     half, whole = (utilisation(rates, width, keys, is_forward, False) for keys in (tokens // 2 or 1, tokens))
@@ -234,6 +275,14 @@ def width_and_keys(layer: Layer) -> tuple[int, int]:
 
 def is_masked(layer: Layer) -> bool:
     """Say whether a layer of a fused attention computes only part of all pairs of tokens."""
+    return pair_share(layer) < 0.75
+
+
+def pair_share(layer: Layer) -> float:
+    """Return the share of all pairs of tokens that a layer of a fused attention computes, at most half if masked.
+
+    What is left of a half by rounding is a half.
+    """
     shape = layer.shape
-    everything = 2.0 * shape["rows"] * shape["inputs"] * shape["outputs"] * shape["count"]
-    return layer.flop < 0.75 * everything
+    share = layer.flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"] * shape["count"])
+    return CAUSAL if CAUSAL - _ROUNDING < share < 0.75 else share

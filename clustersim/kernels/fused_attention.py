@@ -2,7 +2,8 @@
 
 In a model it is two layers: the GEMM of queries and keys, which writes nothing, and that of weights and values,
 which reads only values. Their FLOP are those that are computed: half of all pairs where a causal mask lets the kernel
-skip the rest. Backward recomputes the scores, five GEMMs where forward has two. Per sample the kernels take
+skip the rest, fewer where a token sees only those in a window. Backward recomputes the scores, five
+GEMMs where forward has two. Per sample the kernels take
 
     max(FLOP / (utilisation x peak), bytes / memory rate)
 
@@ -29,6 +30,7 @@ from clustersim.kernels.attention_rates import (
     Tail,
     block_utilisation,
     is_masked,
+    pair_share,
     width_and_keys,
 )
 from clustersim.kernels.identity_cache import cached_by_identity
@@ -125,7 +127,9 @@ def published_utilisation(layer: Layer, forward: bool, chip: str, kernel: int) -
     factor = FIRST_BY_SECOND if kernel == KERNELS["flash-attention"] and kernel not in by_kernel else 1.0
     width, keys = width_and_keys(layer)
     blocks = layer.shape.get("blocks", 1)
-    return factor * block_utilisation(by_kernel.get(kernel, second), width, keys, forward, is_masked(layer), blocks)
+    share = pair_share(layer)
+    rates = by_kernel.get(kernel, second)
+    return factor * block_utilisation(rates, width, keys, forward, is_masked(layer), blocks, share)
 
 
 def fused_attention_gemms(
@@ -146,7 +150,7 @@ def fused_attention_gemms(
     utilisation = published_utilisation(layer, forward, constants.chip, shape.get("flash", flash))
     if utilisation is not None:
         blocks = batch * shape["count"] * -(-shape["rows"] // QUERIES)
-        utilisation /= TAILS[constants.chip].factor(blocks, shape["rows"], is_masked(layer))
+        utilisation /= TAILS[constants.chip].factor(blocks, shape["rows"], is_masked(layer), pair_share(layer))
     return [
         Gemm(
             rows=shape["outputs"],

@@ -20,7 +20,8 @@ class Layer:
     groups. A GEMM: rows per sample, inputs, outputs, and count: the number of independent GEMMs (query, key and value;
     the heads of an attention, batched) or, in an lstm, of GEMMs in sequence. Halves of a fused attention whose kernel
     is not FlashAttention-2 give it: `flash: 1`, 3, or 9 for cuDNN's, and a softmax whose scores have no mask has
-    `unmasked: 1`. A layer of a workload file may have no shape.
+    `unmasked: 1`. A norm of each head's features has `heads`, and a matrix that tensor parallelism does not split
+    `whole: 1`. A layer of a workload file may have no shape.
 
     `flop_backward_data` is 0 for a layer whose input needs no gradient, `flop_backward_weights` for a
     product of two activations. `output_elements` is what the layer writes, `input_elements` what it reads, and

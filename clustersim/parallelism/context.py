@@ -70,7 +70,11 @@ def _check_fused(layers: Sequence[Layer]) -> None:
 
 def _tokens_of(piece: Piece, degree: int, activation_bytes: float, is_ring: bool) -> Piece:
     layer = piece.layer
-    fewer = part_of(layer, "rows", degree) if "rows" in layer.shape else divided(layer, 1, degree)
+    if layer.op == "experts" and layer.shape:  # rows of each expert are a mean, which need not divide
+        shape = {**layer.shape, "rows": -(-layer.shape["rows"] // degree)}
+        fewer = replace(divided(layer, 1, degree), shape=shape)
+    else:
+        fewer = part_of(layer, "rows", degree) if "rows" in layer.shape else divided(layer, 1, degree)
     fewer = replace(fewer, num_parameters=layer.num_parameters)
     before, after = (_of_fewer(calls, degree) for calls in (piece.before_forward, piece.after_forward))
     back, behind = (_of_fewer(calls, degree) for calls in (piece.before_backward, piece.after_backward))

@@ -17,6 +17,10 @@ what was written last, is taken to read the same tensor. A product with more or 
 another tensor, which all GPUs have whole, as keys and values of an encoder's output do beside a decoder's query. Left
 out: the sum of that tensor's gradients if both have the same number of tokens. The bias of a matrix split by rows is
 counted as split.
+
+Matrices into the latents of a latent attention are `whole`: every GPU has them, as in Megatron-LM
+(core/transformer/multi_latent_attention.py), and what is made of the latents is split by columns. Norms of each head's
+features are local.
 """
 
 from __future__ import annotations
@@ -130,12 +134,15 @@ class _Splitter:
         self.has_split_maps = False  # whether a convolution was split
         self.written = 0.0  # elements of the last output, of all GPUs
         self.shared: set[float] = set()  # elements of inputs that all GPUs have whole in a split region
+        self.latents: set[float] = set()  # elements of what every GPU has computed from a whole matrix of this block
         self.product: Layer | None = None  # the last product
         self.before: Layer | None = None  # the last layer
 
     def piece(self, layer: Layer, reader: Layer | None) -> Piece:
         """Return this GPU's piece of the next layer; `reader` is the layer after it."""
         made = self._piece(layer, reader)
+        if not self.is_split and ("whole" in layer.shape or (self.latents and layer.op in WHOLE_FEATURES)):
+            self.latents.add(layer.output_elements)
         self.written = layer.output_elements
         if layer.op in GATES and layer.shape:
             self.written = self._hidden(layer)
@@ -149,6 +156,8 @@ class _Splitter:
     def _piece(self, layer: Layer, reader: Layer | None) -> Piece:
         if layer.op == "router":
             return Piece(layer, is_split=False)
+        if "whole" in layer.shape:
+            return self._unsplit(layer)
         if layer.op == "embedding":
             return self._embedding(layer)
         if layer.op in ("fully-connected", "experts"):
@@ -159,7 +168,7 @@ class _Splitter:
             return self._recurrent(layer)
         if layer.op in OVER_CLASSES:
             return self._over_classes(layer)
-        if layer.op in WHOLE_FEATURES:
+        if layer.op in WHOLE_FEATURES and "heads" not in layer.shape:
             return self._whole(layer)
         if layer.flop and layer.num_parameters and layer.op not in PER_CHANNEL:
             return self._filters(layer)
@@ -184,7 +193,8 @@ class _Splitter:
         """Return whether a product in a split region reads what an earlier one did: query, key and value one by one."""
         is_next = self.before is not None and self.before is self.product
         elements = layer.input_elements
-        return bool(layer.shape) and elements in self.shared and (is_next or elements != self.written)
+        is_known = elements in self.shared or elements in self.latents
+        return bool(layer.shape) and is_known and (is_next or elements != self.written)
 
     def _reads_other_tokens(self, layer: Layer) -> bool:
         """Return whether a product has other tokens than the one before: keys and values of an encoder's output."""
@@ -202,8 +212,18 @@ class _Splitter:
         part = part_of(layer, "outputs", self.degree, is_padded=is_last)
         return Piece(replace(part, input_elements=elements), is_split=True, before_forward=before, after_backward=after)
 
+    def _unsplit(self, layer: Layer) -> Piece:
+        """Return a matrix that every GPU has whole, of a latent attention: of its own tokens if these are split."""
+        if self.is_split:
+            raise IndivisibleError(f"'{layer.name}' reads an input that is split, and is not split itself")
+        if not self.sequence_parallel:
+            return Piece(layer, is_split=False)
+        part = part_of(layer, "rows", self.degree)
+        return Piece(replace(part, num_parameters=layer.num_parameters), is_split=False)
+
     def _by_rows(self, layer: Layer) -> Piece:
         self.is_split = False
+        self.latents = set()
         part = replace(part_of(layer, "inputs", self.degree), output_elements=layer.output_elements)
         after, before = self._sum_output(layer.output_elements)
         return Piece(part, is_split=True, after_forward=after, before_backward=before)

@@ -11,9 +11,9 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.interchange.hf_config import FAMILIES, import_hf
-from clustersim.interchange.hf_config.blocks import Attention, HfNet
 from clustersim.interchange.hf_config.config import Config
 from clustersim.model import Layer, Model, load_model, read_workload_file
+from clustersim.model.blocks.net import Attention, BlockBuilder
 
 FUSED = "attention is fused (sdpa), as by default in transformers; --attention eager computes it kernel by kernel"
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
@@ -104,7 +104,7 @@ def test_a_family_reads_or_explains_every_key_of_its_class(tmp_path: Path, famil
     path.write_text(json.dumps({"model_type": family, **NEEDED.get(family, {})}))
     config = Config(path)
     config.of_class(family)
-    FAMILIES[family](HfNet(family, family), config)
+    FAMILIES[family](BlockBuilder(family, family), config)
     assert not any(part.unread_of_class() for part in (config, *config.parts))
 
 

@@ -16,14 +16,31 @@ from clustersim.kernels.attention_rates import (
     WIDTHS,
     block_utilisation,
     is_masked,
+    pair_share,
     utilisation,
     width_and_keys,
 )
-from clustersim.kernels.fused_attention import TAILS, is_fused
-from clustersim.model.builder import Builder, Tensor
+from clustersim.kernels.fused_attention import RATES, TAILS, is_fused
+from clustersim.model.builder import Builder, Tensor, window_pairs
 from clustersim.model.layer import Model
-from clustersim.parallelism.pieces import Piece
+from clustersim.parallelism.pieces import Piece, part_of
 
+# GPU, kernel, width, window, sequences, tokens, heads, microseconds (aiconfigurator-core 0.12.0, vLLM 0.24.0)
+WINDOWS = [
+    ("gh100-tensor", 3, 64, 128, 8, 2048, 64, 301.6),
+    ("gh100-tensor", 3, 64, 128, 2, 16_384, 64, 584.5),
+    ("gh100-tensor", 3, 128, 128, 8, 2048, 32, 259.8),
+    ("gh100-tensor", 3, 128, 128, 2, 16_384, 32, 510.0),
+    ("gh100-tensor", 3, 128, 8192, 8, 12_288, 5, 2261.4),
+    ("gb100-tensor", 2, 64, 128, 8, 2048, 64, 228.9),
+    ("gb100-tensor", 2, 128, 128, 2, 16_384, 32, 284.2),
+    ("gb100-tensor", 2, 128, 8192, 8, 16_384, 5, 1678.6),
+    ("ad102-tensor", 2, 64, 128, 4, 8192, 64, 1544.6),
+    ("ad102-tensor", 2, 128, 8192, 8, 12_288, 5, 7544.1),
+    ("gb202-tensor", 2, 64, 128, 2, 16_384, 64, 1156.7),
+    ("gb202-tensor", 2, 128, 8192, 8, 16_384, 5, 7130.3),
+]
+PEAKS = {"gh100-tensor": 989.4e12, "gb100-tensor": 2250e12, "ad102-tensor": 362.05e12, "gb202-tensor": 503.8e12}
 TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
 
 MASKED = {
@@ -249,3 +266,68 @@ def test_backward_on_blackwell_keeps_the_ratio_of_one_measurement() -> None:
     for tokens in (4096, 32_768, 131_072):
         forward, backward = (utilisation(BLACKWELL[2], 128, tokens, is_forward, True) for is_forward in (True, False))
         assert 0.748 < backward / forward < 0.871
+
+
+@pytest.mark.parametrize(("chip", "kernel", "width", "window", "batch", "tokens", "heads", "measured_us"), WINDOWS)
+def test_a_window_takes_about_what_was_measured_though_nothing_is_fitted(
+    chip: str, kernel: int, width: int, window: int, batch: int, tokens: int, heads: int, measured_us: float
+) -> None:
+    pairs = window_pairs(tokens, window)
+    share, blocks = pairs / tokens**2, batch * heads * -(-tokens // 128)
+    speed = PEAKS[chip] * utilisation(RATES[chip][kernel], width, tokens, True, True, share)
+    seconds = 4 * batch * heads * width * pairs / speed * TAILS[chip].factor(blocks, tokens, True, share)
+    assert seconds * 1e6 == pytest.approx(measured_us, rel=0.28)
+    whole = (
+        4
+        * batch
+        * heads
+        * width
+        * tokens**2
+        / 2
+        / PEAKS[chip]
+        / utilisation(RATES[chip][kernel], width, tokens, True, True)
+    )
+    assert seconds < whole
+
+
+def windowed(window: int, tokens: int = 8192, heads: int = 8, width: int = 128) -> Model:
+    net = Builder("w", "w")
+    query = Tensor(heads * width, tokens)
+    net.fused_attention("a", query, query, heads, causal=True, pairs=window_pairs(tokens, window))
+    return net.model()
+
+
+def test_a_window_as_long_as_the_sequence_is_a_causal_mask_and_shorter_ones_take_less() -> None:
+    gpu = load_gpu("h100")
+    net = Builder("w", "w")
+    net.fused_attention("a", Tensor(1024, 8192), Tensor(1024, 8192), 8, causal=True)
+    causal = estimate_layers(net.model(), gpu, 2, "amp-bf16").layers
+    assert [each.forward_s for each in estimate_layers(windowed(8192), gpu, 2, "amp-bf16").layers] == [
+        each.forward_s for each in causal
+    ]
+    times = [
+        sum(each.forward_s + each.backward_s for each in estimate_layers(windowed(size), gpu, 2, "amp-bf16").layers)
+        for size in (64, 512, 2048, 8000, 8191, 8192)
+    ]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(times[-2], rel=1e-2)
+
+
+def test_the_share_of_a_part_of_the_heads_is_that_of_the_whole_and_rounds_to_a_half() -> None:
+    third = part_of(windowed(8192, heads=9).layers[0], "count", 3)
+    assert pair_share(third) == 0.5
+    assert is_masked(third)
+    assert pair_share(windowed(1024).layers[0]) == pytest.approx(0.125 - 0.125**2 / 2)
+
+
+def test_values_may_be_narrower_than_keys() -> None:
+    """As in latent attention: the scores have the keys' features, the context the values'."""
+    net = Builder("w", "w")
+    query, value = Tensor(4 * 192, 64), Tensor(4 * 128, 64)
+    y = net.fused_attention("a", query, query, 4, causal=True, value=value)
+    scores, context = net.model().layers
+    assert (scores.flop, context.flop) == (4 * 192 * 64**2, 4 * 128 * 64**2)
+    assert y.channels == 4 * 128
+    assert context.input_elements == value.elements
+    assert [width_and_keys(each)[0] for each in (scores, context)] == [192, 128]
+    assert all(map(is_fused, (scores, context)))

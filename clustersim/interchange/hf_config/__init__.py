@@ -12,7 +12,6 @@ from pathlib import Path
 from clustersim.errors import InputError, unknown_name
 from clustersim.interchange.hf_config.bart import bart, mbart
 from clustersim.interchange.hf_config.bert import bert, roberta
-from clustersim.interchange.hf_config.blocks import Attention, HfNet
 from clustersim.interchange.hf_config.clip import clip, siglip
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.deberta import deberta_v2
@@ -32,11 +31,12 @@ from clustersim.interchange.hf_config.vit import dinov2, vit
 from clustersim.interchange.hf_config.whisper import whisper
 from clustersim.interchange.imported import Imported
 from clustersim.kernels.fused_attention import is_fused
+from clustersim.model.blocks.net import Attention, BlockBuilder
 from clustersim.registry import Registry
 
 __all__ = ["FAMILIES", "import_hf"]
 
-FAMILIES = Registry[Callable[[HfNet, Config], None]](
+FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
     "model_type",
     {
         "bart": bart,
@@ -114,7 +114,7 @@ def import_hf(
         raise InputError(config.mistake("model_type", wrong.message, wrong.got, wrong.allowed))
     config.of_class(family)
     called = name or Path(config.text("_name_or_path", family)).name or family
-    net = HfNet(called, called, sample="sequence", source=f"{path}, a Hugging Face config of {family}")
+    net = BlockBuilder(called, called, sample="sequence", source=f"{path}, a Hugging Face config of {family}")
     net.attention = attention or _attention_of(config)
     FAMILIES[family](net, config)
     if image_size is not None and not config.reads_image_size:
@@ -129,7 +129,7 @@ def _attention_of(config: Config) -> Attention:
     return "eager" if eager else "sdpa"
 
 
-def _check_attention(net: HfNet, family: str, asked: Attention | None, config: Config) -> None:
+def _check_attention(net: BlockBuilder, family: str, asked: Attention | None, config: Config) -> None:
     """Refuse a kind of attention that the family does not have; note the default."""
     products = [layer for layer in net.layers if layer.op == "matmul"]
     kinds = sorted({"sdpa" if is_fused(layer) else "eager" for layer in products})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.transformer import Heads, Stack, transformer
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _UNUSED = 2  # positions are counted from after the padding index
@@ -23,12 +23,12 @@ class _Sizes:
     last_norm: bool
 
 
-def bart(net: HfNet, config: Config) -> None:
+def bart(net: BlockBuilder, config: Config) -> None:
     """Build BART, whose norms are after the sums; encoder and decoder have the same number of tokens."""
     _build(net, config, "Bart", norm_first=False)
 
 
-def mbart(net: HfNet, config: Config) -> None:
+def mbart(net: BlockBuilder, config: Config) -> None:
     """Build mBART: BART with norms before the branches, and one at the end of each stack."""
     _build(net, config, "MBart", norm_first=True)
 
@@ -52,7 +52,7 @@ def side(config: Config, part: str, norm_first: bool, key_bias: bool = True) -> 
     )
 
 
-def _build(net: HfNet, config: Config, prefix: str, norm_first: bool) -> None:
+def _build(net: BlockBuilder, config: Config, prefix: str, norm_first: bool) -> None:
     kind = config.architecture([f"{prefix}{kind}" for kind in _KINDS]).removeprefix(prefix)
     config.without_effect("scale_embedding", "classifier_dropout", "is_encoder_decoder")
     positions = config.size("max_position_embeddings")
@@ -76,7 +76,7 @@ def _build(net: HfNet, config: Config, prefix: str, norm_first: bool) -> None:
     _head(net, kind, _side(net, "decoder", words, sizes, decoder, memory), sizes.vocabulary, labels)
 
 
-def _side(net: HfNet, name: str, x: Tensor, sizes: _Sizes, stack: Stack, memory: Tensor | None = None) -> Tensor:
+def _side(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, stack: Stack, memory: Tensor | None = None) -> Tensor:
     x = net.layer_norm(f"{name}.embedding.norm", x)
     if sizes.drops:
         x = net.dropout(f"{name}.embedding.drop", x)
@@ -84,7 +84,7 @@ def _side(net: HfNet, name: str, x: Tensor, sizes: _Sizes, stack: Stack, memory:
     return net.layer_norm(f"{name}.norm", x) if sizes.last_norm else x
 
 
-def _head(net: HfNet, kind: str, x: Tensor, vocabulary: int, labels: int) -> None:
+def _head(net: BlockBuilder, kind: str, x: Tensor, vocabulary: int, labels: int) -> None:
     if kind == "ForConditionalGeneration":
         x = net.linear("head", x, vocabulary, bias=False, tied=True)
     elif kind == "ForQuestionAnswering":

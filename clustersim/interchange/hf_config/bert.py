@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, token_head
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.transformer import Heads, attend
+from clustersim.interchange.hf_config.transformer import Heads, attend, token_head
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _PADDED = 2  # unused positions of RoBERTa: they are counted from after the padding index
@@ -26,7 +27,7 @@ class _Sizes:
     tokens: int
 
 
-def bert(net: HfNet, config: Config) -> None:
+def bert(net: BlockBuilder, config: Config) -> None:
     """Build BERT; without `architectures` the encoder and its pooler, as in the catalogue."""
     kinds = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification", "ForTokenClassification",
              "ForQuestionAnswering")  # fmt: skip
@@ -48,7 +49,7 @@ def bert(net: HfNet, config: Config) -> None:
         token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
 
 
-def roberta(net: HfNet, config: Config) -> None:
+def roberta(net: BlockBuilder, config: Config) -> None:
     """Build RoBERTa: BERT's encoder, other heads, and two positions that are never used."""
     kinds = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
     kind = config.architecture([f"Roberta{kind}" for kind in kinds]).removeprefix("Roberta")
@@ -66,7 +67,7 @@ def roberta(net: HfNet, config: Config) -> None:
         token_head(net, "classifier", x, 2 if kind == "ForQuestionAnswering" else sizes.labels)
 
 
-def _sizes(net: HfNet, config: Config, unused: int) -> _Sizes:
+def _sizes(net: BlockBuilder, config: Config, unused: int) -> _Sizes:
     features, heads = config.size("hidden_size"), config.size("num_attention_heads")
     config.split("hidden_size", features, "num_attention_heads", heads)
     positions = config.size("max_position_embeddings")
@@ -90,7 +91,7 @@ def _sizes(net: HfNet, config: Config, unused: int) -> _Sizes:
     return sizes
 
 
-def _encoder(net: HfNet, sizes: _Sizes) -> Tensor:
+def _encoder(net: BlockBuilder, sizes: _Sizes) -> Tensor:
     rows = [sizes.vocabulary, sizes.positions, sizes.segments]
     x = net.embedding("embeddings", sizes.tokens, sizes.features, rows)
     heads = Heads(sizes.heads, sizes.features // sizes.heads, drops=True)
@@ -105,7 +106,7 @@ def _encoder(net: HfNet, sizes: _Sizes) -> Tensor:
     return x
 
 
-def _word_head(net: HfNet, x: Tensor, sizes: _Sizes) -> None:
+def _word_head(net: BlockBuilder, x: Tensor, sizes: _Sizes) -> None:
     """Predict every word: a layer as wide, and the embedding's matrix with a separate bias."""
     y = net.activation("head.act", sizes.function, net.linear("head.transform", x, sizes.features))
     y = net.linear("head.words", net.layer_norm("head.norm", y), sizes.vocabulary, bias=False, tied=True)

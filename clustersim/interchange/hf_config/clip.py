@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.sample import image_sides, sides
 from clustersim.interchange.hf_config.transformer import Heads, Stack, transformer
+from clustersim.model.blocks.attention import attention_kernels
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 
@@ -45,7 +47,7 @@ class Vision:
         return (self.image[0] // self.patch[0]) * (self.image[1] // self.patch[1])
 
 
-def clip(net: HfNet, config: Config) -> None:
+def clip(net: BlockBuilder, config: Config) -> None:
     """Build CLIP. The products of all images with all texts of a batch are left out."""
     config.architecture(["CLIPModel"])
     text, vision = text_of(config.part("text_config", "clip_text_model")), vision_of(config, "clip_vision_model")
@@ -61,7 +63,7 @@ def clip(net: HfNet, config: Config) -> None:
     net.loss("loss", net.parameters("logits", net.add("similarity", images, texts), 1))
 
 
-def siglip(net: HfNet, config: Config) -> None:
+def siglip(net: BlockBuilder, config: Config) -> None:
     """Build SigLIP, whose images are pooled by an attention. The products of all images with all texts are left out."""
     config.architecture(["SiglipModel"])
     part = config.part("text_config", "siglip_text_model")
@@ -135,19 +137,19 @@ def _stack(config: Config) -> Stack:
     )
 
 
-def text_tower(net: HfNet, text: Text, causal: bool) -> Tensor:
+def text_tower(net: BlockBuilder, text: Text, causal: bool) -> Tensor:
     """Add the layers of a text, up to its last norm."""
     x = net.embedding("text.embedding", text.tokens, text.features, [text.vocabulary, text.positions])
     return transformer(net, "text.layers", x, text.stack, causal=causal)
 
 
-def patch_tokens(net: HfNet, vision: Vision, bias: bool) -> Tensor:
+def patch_tokens(net: BlockBuilder, vision: Vision, bias: bool) -> Tensor:
     """Add the convolution that makes a token of each patch."""
     image = net.input(vision.channels, *vision.image)
     return net.conv("vision.patches", image, vision.features, vision.patch, vision.patch, bias=bias)
 
 
-def clip_vision(net: HfNet, vision: Vision) -> Tensor:
+def clip_vision(net: BlockBuilder, vision: Vision) -> Tensor:
     """Add CLIP's layers of an image: a class token, positions, a norm, and the blocks."""
     features = vision.features
     x = Tensor(features, patch_tokens(net, vision, bias=False).positions + 1)
@@ -156,7 +158,7 @@ def clip_vision(net: HfNet, vision: Vision) -> Tensor:
     return transformer(net, "vision.layers", x, vision.stack)
 
 
-def siglip_vision(net: HfNet, vision: Vision) -> Tensor:
+def siglip_vision(net: BlockBuilder, vision: Vision) -> Tensor:
     """Add SigLIP's layers of an image, pooled by one learned query if it has that head."""
     features, stack = vision.features, vision.stack
     x = Tensor(features, patch_tokens(net, vision, bias=True).positions)

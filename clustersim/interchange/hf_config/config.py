@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from copy import copy
@@ -24,6 +23,7 @@ ACTIVATIONS = (
 )  # fmt: skip
 """Activation functions by their names in configs (transformers, activations.py)."""
 _LARGEST = 2**31 - 1
+_LARGEST_NUMBER = 1e12
 _MOST_LAYERS = 10_000
 _MOST_NAMED = 20  # keys in one note
 _MAX_BYTES = 8 << 20  # the names of twenty thousand classes take one
@@ -205,12 +205,13 @@ class Config:
         return None if self._take(key) is None else self.size(key, least=least)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Return a number of at least 0, such as a probability."""
+        """Return a number of at least 0, such as a probability or a factor."""
         value = self._value(key, default)
         if value is None:
             return 0.0
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            self.wrong(key, f"expected a number of at least 0 (got {_as_json(value)})", _as_json(value))
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST_NUMBER:
+            allowed = f"a number from 0 to {_LARGEST_NUMBER:g}"
+            self.wrong(key, f"expected {allowed} (got {_as_json(value)})", _as_json(value), allowed)
             return 0.0
         return float(value)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, token_head
 from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.transformer import token_head
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _KINDS = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
@@ -35,7 +37,7 @@ class _Sizes:
     tokens: int
 
 
-def deberta_v2(net: HfNet, config: Config) -> None:
+def deberta_v2(net: BlockBuilder, config: Config) -> None:
     """Build DeBERTa, whose attention is never fused.
 
     What is done once for a batch, the projections of relative positions, is left out of the FLOP.
@@ -109,7 +111,7 @@ def _relative(config: Config, positions: int) -> tuple[tuple[str, ...], int]:
     return kinds, 2 * (buckets if buckets > 0 else most if most > 0 else positions)
 
 
-def _body(net: HfNet, sizes: _Sizes) -> Tensor:
+def _body(net: BlockBuilder, sizes: _Sizes) -> Tensor:
     rows = [each for each in (sizes.vocabulary, sizes.positions, sizes.segments) if each]
     x = net.embedding("embeddings", sizes.tokens, sizes.words, rows)
     if sizes.words != sizes.features:
@@ -131,7 +133,7 @@ def _body(net: HfNet, sizes: _Sizes) -> Tensor:
     return x
 
 
-def _attention(net: HfNet, name: str, x: Tensor, sizes: _Sizes) -> Tensor:
+def _attention(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes) -> Tensor:
     """Add attention whose scores are sums of products with words and with relative positions, gathered by distance."""
     heads, features, tokens = sizes.heads, sizes.features, x.height
     net.linear(f"{name}.qkv", x, features, count=3)
@@ -150,7 +152,7 @@ def _attention(net: HfNet, name: str, x: Tensor, sizes: _Sizes) -> Tensor:
     return net.linear(f"{name}.output", context, features)
 
 
-def _convolution(net: HfNet, first: Tensor, x: Tensor, sizes: _Sizes) -> Tensor:
+def _convolution(net: BlockBuilder, first: Tensor, x: Tensor, sizes: _Sizes) -> Tensor:
     """Add the convolution of the embeddings, beside the first block."""
     pad = (sizes.kernel - 1) // 2
     y = net.conv("conv", first, sizes.features, (sizes.kernel, 1), pad=(pad, 0), groups=sizes.groups)
@@ -158,7 +160,7 @@ def _convolution(net: HfNet, first: Tensor, x: Tensor, sizes: _Sizes) -> Tensor:
     return net.layer_norm("conv.norm", net.add("conv.add", x, y))
 
 
-def _word_head(net: HfNet, x: Tensor, sizes: _Sizes, legacy: bool) -> None:
+def _word_head(net: BlockBuilder, x: Tensor, sizes: _Sizes, legacy: bool) -> None:
     """Predict every word with the table of words; the head of later versions is as wide as the body."""
     width = sizes.words if legacy else sizes.features
     y = net.activation("head.act", sizes.function, net.linear("head.transform", x, width))
@@ -166,5 +168,5 @@ def _word_head(net: HfNet, x: Tensor, sizes: _Sizes, legacy: bool) -> None:
     net.loss("loss", net.parameters("head.bias", y, sizes.vocabulary))
 
 
-def _dropped(net: HfNet, name: str, x: Tensor, drops: bool) -> Tensor:
+def _dropped(net: BlockBuilder, name: str, x: Tensor, drops: bool) -> Tensor:
     return net.dropout(f"{name}.drop", x) if drops else x

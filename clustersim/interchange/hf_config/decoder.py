@@ -1,33 +1,15 @@
-"""What decoders share: the sizes every config has, experts, and the frame of embedding, blocks, last norm and head."""
+"""What configs of decoders share: the keys of their sizes, of attention and masks, and of layers with experts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import Grouped, HfNet, Mask, gated_feed_forward, op_of
 from clustersim.interchange.hf_config.config import Config
-from clustersim.model.builder import Tensor
+from clustersim.model.blocks.attention import Grouped, Mask
+from clustersim.model.blocks.decoder import Frame
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The sizes of a decoder outside its blocks, and its head: words, `labels` of a sequence, or none.
-
-    `rows` are those of learned positions, 0 if there are none.
-    """
-
-    features: int
-    layers: int
-    vocabulary: int
-    tokens: int
-    tied: bool
-    head: str
-    labels: int
-    rows: int = 0
-
 
 _POSITIONS = 2048
 """Positions of a config whose class has no key for them (BLOOM's were trained on so many tokens)."""
@@ -102,68 +84,10 @@ def read_masks(
     return [masks[kind] for kind in kinds or map(pattern, range(layers))]
 
 
-def decoder(net: HfNet, frame: Frame, block: Callable[[str, int, Tensor], Tensor], name: str = "layers") -> Tensor:
-    """Add the embedding and the blocks: `block` gets the name, the number and the input of each."""
-    rows = [frame.vocabulary, frame.rows] if frame.rows else [frame.vocabulary]
-    x = net.embedding("embedding", frame.tokens, frame.features, rows=rows)
-    return blocks(net, frame, block, net.dropout("drop_embedding", x), name)
-
-
-def blocks(
-    net: HfNet, frame: Frame, block: Callable[[str, int, Tensor], Tensor], x: Tensor, name: str = "layers"
-) -> Tensor:
-    """Add the blocks."""
-    for number in range(frame.layers):
-        x = block(f"{name}.{number}", number, x)
-    return x
-
-
-def head(net: HfNet, frame: Frame, x: Tensor, bias: bool = False, cap: bool = False) -> None:
-    """Add the head and the loss; with `cap` a tanh limits the scores of words."""
-    if frame.head == "words":
-        x = net.linear("head", x, frame.vocabulary, bias=bias, tied=frame.tied)
-        x = net.activation("head.cap", "tanh", x) if cap else x
-    elif frame.head == "labels":
-        x = net.linear("score", x, frame.labels, bias=False)
-    net.loss("loss", x)
-
-
-@dataclass(frozen=True)
-class Experts:
-    """A layer of experts: `num` of `width` features in between, `active` for a token, and one of `shared` for all.
-
-    `shared_gate` weighs the shared one by a learned score of the token. `bias` goes for the experts and the router.
-    """
-
-    num: int
-    active: int
-    width: int
-    function: str
-    shared: int = 0
-    shared_gate: bool = False
-    bias: bool = False
-
-
 def check_active(config: Config, key: str, active: int, num: int) -> None:
     """Store a mistake if a token uses more experts than there are."""
     if active > num:
         config.wrong(key, f"there are {num} experts (got {active})", active, f"1 to {num}")
-
-
-def experts_layer(net: HfNet, name: str, x: Tensor, sizes: Experts) -> Tensor:
-    """Add a gated layer of several experts: a router, the three GEMMs of the chosen experts, and their weighted sum."""
-    net.router(f"{name}.router", x, sizes.num, bias=sizes.bias)
-    y = net.experts(f"{name}.in", x, sizes.width, sizes.num, sizes.active, count=2, bias=sizes.bias)
-    y = net.gate(f"{name}.gate", y, op_of(sizes.function))
-    y = net.experts(f"{name}.out", y, x.channels, sizes.num, sizes.active, bias=sizes.bias)
-    y = net.weighted_sum(f"{name}.sum", y)
-    if not sizes.shared:
-        return y
-    z = gated_feed_forward(net, f"{name}.shared", x, sizes.shared, sizes.function)
-    if sizes.shared_gate:
-        net.router(f"{name}.shared.score", x, 1)
-        z = net.scaled(f"{name}.shared.scale", z)
-    return net.add(f"{name}.shared.add", y, z)
 
 
 def sparse_layers(config: Config, layers: int) -> Sequence[bool]:

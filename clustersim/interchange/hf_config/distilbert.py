@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clustersim.interchange.hf_config.blocks import HfNet, token_head
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.transformer import Heads, Stack, transformer
+from clustersim.interchange.hf_config.transformer import Heads, Stack, token_head, transformer
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 
-def distilbert(net: HfNet, config: Config) -> None:
+def distilbert(net: BlockBuilder, config: Config) -> None:
     """Build DistilBERT: BERT without segments and pooler, and with half of its layers."""
     kinds = ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering")
     kind = config.architecture([f"DistilBert{kind}" for kind in kinds]).removeprefix("DistilBert")
@@ -46,7 +46,7 @@ def distilbert(net: HfNet, config: Config) -> None:
         token_head(net, "classifier", x, labels)
 
 
-def electra(net: HfNet, config: Config) -> None:
+def electra(net: BlockBuilder, config: Config) -> None:
     """Build ELECTRA, by default the discriminator's body; its words may be narrower than its layers."""
     kinds = ("Model", "ForPreTraining", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
              "ForQuestionAnswering")  # fmt: skip

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, grouped_attention
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.decoder import Names, decoder, head, read_frame, read_grouped
+from clustersim.interchange.hf_config.decoder import Names, read_frame, read_grouped
+from clustersim.model.blocks.attention import grouped_attention
+from clustersim.model.blocks.decoder import decoder, head
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _FALCON = Names(kv_heads="")
 _BLOOM = Names(layers="n_layer", heads="n_head", kv_heads="", positions="seq_length")
 
 
-def falcon(net: HfNet, config: Config) -> None:
+def falcon(net: BlockBuilder, config: Config) -> None:
     """Build Falcon: one key for all heads or groups, and in most sizes both branches of a block on the same input."""
     frame, bias = read_frame(config, "Falcon", _FALCON), config.flag("bias")
     sizes = replace(read_grouped(config, frame, _FALCON), bias=bias, output_bias=bias, joined=True)
@@ -43,7 +46,7 @@ def falcon(net: HfNet, config: Config) -> None:
     head(net, frame, net.layer_norm("norm", decoder(net, frame, block)))
 
 
-def bloom(net: HfNet, config: Config) -> None:
+def bloom(net: BlockBuilder, config: Config) -> None:
     """Build BLOOM: shifts of scores by distance (ALiBi) instead of positions, and a norm behind the embedding."""
     frame = read_frame(config, "Bloom", _BLOOM)
     sizes = replace(read_grouped(config, frame, _BLOOM), bias=True, output_bias=True, joined=True, rotated=0.0)
@@ -70,7 +73,7 @@ def bloom(net: HfNet, config: Config) -> None:
     head(net, frame, net.layer_norm("norm", x))
 
 
-def opt(net: HfNet, config: Config) -> None:
+def opt(net: BlockBuilder, config: Config) -> None:
     """Build OPT: ReLU, learned positions, of which two are never used; the 350M model norms behind each branch."""
     frame, bias = read_frame(config, "OPT", Names(kv_heads=""), learned=True, unused=2), config.flag("enable_bias")
     sizes = read_grouped(config, frame, Names(kv_heads=""))

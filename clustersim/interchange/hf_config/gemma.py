@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import Grouped, HfNet, Mask, gated_feed_forward, grouped_attention
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.decoder import (
-    FULL,
-    SLIDING,
-    Frame,
-    decoder,
-    head,
-    read_frame,
-    read_masks,
-)
-from clustersim.interchange.hf_config.llama import pre_norm_decoder
-from clustersim.model.builder import Tensor
+from clustersim.interchange.hf_config.decoder import FULL, SLIDING, read_frame, read_masks
+from clustersim.model.blocks.attention import Grouped, Mask
+from clustersim.model.blocks.decoder import Frame, four_norm_decoder, pre_norm_decoder
+from clustersim.model.blocks.feed_forward import gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 
 _WITHOUT_EFFECT = ("query_pre_attn_scalar",)  # another scale of the scores
 
 
-def gemma(net: HfNet, config: Config) -> None:
+def gemma(net: BlockBuilder, config: Config) -> None:
     """Build Gemma: a Llama with heads of 256 features, gated GELUs, and a head tied to the embedding."""
     frame, attention = read_frame(config, "Gemma"), _attention(config)
     width = config.size("intermediate_size")
@@ -36,7 +29,7 @@ def gemma(net: HfNet, config: Config) -> None:
     )
 
 
-def gemma2(net: HfNet, config: Config) -> None:
+def gemma2(net: BlockBuilder, config: Config) -> None:
     """Build Gemma 2 (Gemma Team, 2024): every second layer has a window; a tanh limits scores."""
     frame, attention = read_frame(config, "Gemma2"), _attention(config)
     window = config.optional_size("sliding_window")
@@ -44,7 +37,7 @@ def gemma2(net: HfNet, config: Config) -> None:
     _four_norms(net, config, frame, attention, masks)
 
 
-def gemma3_text(net: HfNet, config: Config) -> None:
+def gemma3_text(net: BlockBuilder, config: Config) -> None:
     """Build the text model of Gemma 3 (Gemma Team, 2025): five of six layers have a window; norms of each head."""
     frame, attention = read_frame(config, "Gemma3", text="Text"), replace(_attention(config), norm="head")
     window, every = config.optional_size("sliding_window"), config.size("sliding_window_pattern", 6)
@@ -65,7 +58,7 @@ def _attention(config: Config) -> Grouped:
     return Grouped(heads, kv_heads, config.size("head_dim"), bias=bias, output_bias=bias)
 
 
-def _four_norms(net: HfNet, config: Config, frame: Frame, attention: Grouped, masks: list[Mask]) -> None:
+def _four_norms(net: BlockBuilder, config: Config, frame: Frame, attention: Grouped, masks: list[Mask]) -> None:
     """Add a decoder with norms before and behind attention and feed-forward."""
     width, function = config.size("intermediate_size"), config.function("hidden_activation")
     capped = config.number("attn_logit_softcapping") > 0
@@ -77,10 +70,4 @@ def _four_norms(net: HfNet, config: Config, frame: Frame, attention: Grouped, ma
             "PyTorch's own attention has no such kernel, and unfused attention takes longer"
         )
 
-    def block(name: str, number: int, x: Tensor) -> Tensor:
-        y = grouped_attention(net, f"{name}.attention", net.rms_norm(f"{name}.norm1", x), attention, masks[number])
-        x = net.add(f"{name}.attention.add", x, net.rms_norm(f"{name}.norm2", y))
-        y = gated_feed_forward(net, f"{name}.feed_forward", net.rms_norm(f"{name}.norm3", x), width, function)
-        return net.add(f"{name}.feed_forward.add", x, net.rms_norm(f"{name}.norm4", y))
-
-    head(net, frame, net.rms_norm("norm", decoder(net, frame, block)), cap=cap)
+    four_norm_decoder(net, frame, attention, masks, width, function, cap)

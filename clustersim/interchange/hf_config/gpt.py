@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import (
-    Grouped,
-    HfNet,
-    Mask,
-    attention_kernels,
-    feed_forward,
-    grouped_attention,
-)
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.decoder import (
-    GPT,
-    Frame,
-    Names,
-    decoder,
-    head,
-    read_frame,
-    read_grouped,
-    rotated_share,
-)
+from clustersim.interchange.hf_config.decoder import GPT, Names, read_frame, read_grouped, rotated_share
+from clustersim.model.blocks.attention import Grouped, Mask, attention_kernels, grouped_attention
+from clustersim.model.blocks.decoder import Frame, decoder, head
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _SUMMARY = ("summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj")
@@ -41,7 +28,7 @@ _NEO = Names(layers="num_layers", heads="num_heads", kv_heads="")
 _NEOX = Names(kv_heads="")
 
 
-def gpt2(net: HfNet, config: Config) -> None:
+def gpt2(net: BlockBuilder, config: Config) -> None:
     """Build GPT-2, with its head unless `architectures` is GPT2Model."""
     kind = config.architecture(["GPT2LMHeadModel", "GPT2Model"])
     features, heads, layers = config.size("n_embd"), config.size("n_head"), config.layers("n_layer")
@@ -67,14 +54,14 @@ def gpt2(net: HfNet, config: Config) -> None:
     net.loss("loss", x)
 
 
-def _joint_attention(net: HfNet, name: str, x: Tensor, heads: int) -> Tensor:
+def _joint_attention(net: BlockBuilder, name: str, x: Tensor, heads: int) -> Tensor:
     """Add causal attention with one product for query, key and value, and dropout of weights and result."""
     each = replace(net.linear(f"{name}.qkv", x, 3 * x.channels), channels=x.channels)
     context = attention_kernels(net, name, each, each, heads, causal=True, drops=True)
     return net.dropout(f"{name}.drop", net.linear(f"{name}.output", context, x.channels))
 
 
-def gpt_bigcode(net: HfNet, config: Config) -> None:
+def gpt_bigcode(net: BlockBuilder, config: Config) -> None:
     """Build GPT-BigCode (Ben Allal et al., 2023): GPT-2 with one key for all heads, and fused attention."""
     frame = read_frame(config, "GPTBigCode", GPT, learned=True)
     sizes = replace(read_grouped(config, frame, GPT), bias=True, output_bias=True, joined=True, rotated=0.0)
@@ -86,7 +73,7 @@ def gpt_bigcode(net: HfNet, config: Config) -> None:
     _sequential(net, frame, [(sizes, Mask())] * frame.layers, width, function)
 
 
-def gpt_neo(net: HfNet, config: Config) -> None:
+def gpt_neo(net: BlockBuilder, config: Config) -> None:
     """Build GPT-Neo (Black et al., 2021): every second layer sees a window of 256 tokens.
 
     transformers computes all pairs and masks them.
@@ -103,7 +90,7 @@ def gpt_neo(net: HfNet, config: Config) -> None:
     _sequential(net, frame, [(sizes, Mask(window if each else None)) for each in local], width, function)
 
 
-def gptj(net: HfNet, config: Config) -> None:
+def gptj(net: BlockBuilder, config: Config) -> None:
     """Build GPT-J (Wang and Komatsuzaki, 2021): both branches of a block read one norm; a head with a bias."""
     frame = read_frame(config, "GPTJ", GPT)
     sizes = read_grouped(config, frame, GPT)
@@ -125,7 +112,7 @@ def gptj(net: HfNet, config: Config) -> None:
     head(net, frame, x, bias=frame.head == "words")
 
 
-def gpt_neox(net: HfNet, config: Config) -> None:
+def gpt_neox(net: BlockBuilder, config: Config) -> None:
     """Build GPT-NeoX: rotary positions, both branches of a block on the same input, a separate head."""
     frame, bias = read_frame(config, "GPTNeoX", _NEOX), config.flag("attention_bias")
     sizes = replace(read_grouped(config, frame, _NEOX), bias=bias, output_bias=bias, joined=True)
@@ -147,7 +134,7 @@ def gpt_neox(net: HfNet, config: Config) -> None:
     head(net, frame, net.layer_norm("norm", decoder(net, frame, block)))
 
 
-def _read_dropout(net: HfNet, config: Config) -> None:
+def _read_dropout(net: BlockBuilder, config: Config) -> None:
     """Read where nothing is dropped, by the keys of GPT-2."""
     keys = {"resid_pdrop": "drop", "embd_pdrop": "drop_embedding", "attn_pdrop": "drop_weights"}
     net.keeps = {name for key, name in keys.items() if not config.drops(key)}
@@ -184,7 +171,9 @@ def _is_repeated(value: object) -> bool:
     return known and isinstance(times, int) and not isinstance(times, bool) and times >= 0
 
 
-def _sequential(net: HfNet, frame: Frame, attentions: list[tuple[Grouped, Mask]], width: int, function: str) -> None:
+def _sequential(
+    net: BlockBuilder, frame: Frame, attentions: list[tuple[Grouped, Mask]], width: int, function: str
+) -> None:
     """Add a decoder with layer norms before attention and feed-forward, biases and dropout, as GPT-2."""
 
     def block(name: str, number: int, x: Tensor) -> Tensor:

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import (
-    Grouped,
-    HfNet,
-    Mask,
-    feed_forward,
-    gated_feed_forward,
-    grouped_attention,
-)
 from clustersim.interchange.hf_config.config import Config
-from clustersim.interchange.hf_config.decoder import (
-    FULL,
-    SLIDING,
-    Frame,
-    decoder,
-    head,
-    read_frame,
-    read_grouped,
-    read_masks,
-    rotated_share,
-)
+from clustersim.interchange.hf_config.decoder import FULL, SLIDING, read_frame, read_grouped, read_masks, rotated_share
+from clustersim.model.blocks.attention import Mask, grouped_attention
+from clustersim.model.blocks.decoder import FeedForward, decoder, head, pre_norm_decoder
+from clustersim.model.blocks.feed_forward import feed_forward, gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
-FeedForward = Callable[[str, int, Tensor], Tensor]
-"""Adds the second half of a block, from its name, the block's number, and its input."""
 
-
-def llama(net: HfNet, config: Config) -> None:
+def llama(net: BlockBuilder, config: Config) -> None:
     """Build a Llama."""
     frame = read_frame(config, "Llama")
     bias = config.flag("attention_bias")
@@ -41,7 +23,7 @@ def llama(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, [Mask()] * frame.layers, feed)
 
 
-def mistral(net: HfNet, config: Config) -> None:
+def mistral(net: BlockBuilder, config: Config) -> None:
     """Build Mistral (Jiang et al., 2023): tokens see those in a window before them."""
     frame = read_frame(config, "Mistral")
     attention, window = read_grouped(config, frame), config.optional_size("sliding_window")
@@ -50,7 +32,7 @@ def mistral(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, [Mask(window=window)] * frame.layers, feed)
 
 
-def qwen2(net: HfNet, config: Config) -> None:
+def qwen2(net: BlockBuilder, config: Config) -> None:
     """Build Qwen2 (2024): Llama with biases on query, key and value; the last layers may have a window."""
     frame = read_frame(config, "Qwen2")
     attention, masks = replace(read_grouped(config, frame), bias=True), late_windows(config, frame.layers)
@@ -59,7 +41,7 @@ def qwen2(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, masks, feed)
 
 
-def qwen3(net: HfNet, config: Config) -> None:
+def qwen3(net: BlockBuilder, config: Config) -> None:
     """Build Qwen3 (Yang et al., 2025): queries and keys are normalised head by head."""
     frame = read_frame(config, "Qwen3")
     bias = config.flag("attention_bias")
@@ -69,7 +51,7 @@ def qwen3(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, masks, feed)
 
 
-def phi3(net: HfNet, config: Config) -> None:
+def phi3(net: BlockBuilder, config: Config) -> None:
     """Build Phi-3 (Abdin et al., 2024) and Phi-4: one product for query, key and value, one for gate and features."""
     frame = read_frame(config, "Phi3")
     window, share = config.optional_size("sliding_window"), rotated_share(config)
@@ -86,7 +68,7 @@ def phi3(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, [Mask(window=window)] * frame.layers, feed)
 
 
-def olmo2(net: HfNet, config: Config) -> None:
+def olmo2(net: BlockBuilder, config: Config) -> None:
     """Build OLMo 2 (Team OLMo, 2025): norms behind attention and feed-forward, and over all queries and all keys."""
     frame = read_frame(config, "Olmo2")
     bias = config.flag("attention_bias")
@@ -103,7 +85,7 @@ def olmo2(net: HfNet, config: Config) -> None:
     head(net, frame, net.rms_norm("norm", decoder(net, frame, block)))
 
 
-def starcoder2(net: HfNet, config: Config) -> None:
+def starcoder2(net: BlockBuilder, config: Config) -> None:
     """Build StarCoder2 (Lozhkov et al., 2024): layer norms, biases, two linear layers, and a window."""
     frame = read_frame(config, "Starcoder2")
     window, bias = config.optional_size("sliding_window"), config.flag("use_bias")
@@ -130,19 +112,7 @@ def late_windows(config: Config, layers: int) -> list[Mask]:
     return read_masks(config, layers, window or None, lambda number: SLIDING if used and number >= first else FULL)
 
 
-def pre_norm_decoder(net: HfNet, frame: Frame, attention: Grouped, masks: list[Mask], feed: FeedForward) -> None:
-    """Add a decoder with RMS norms before attention and feed-forward; each block has its mask."""
-
-    def block(name: str, number: int, x: Tensor) -> Tensor:
-        y = grouped_attention(net, f"{name}.attention", net.rms_norm(f"{name}.norm1", x), attention, masks[number])
-        x = net.add(f"{name}.attention.add", x, net.dropout(f"{name}.attention.drop1", y))
-        y = feed(f"{name}.feed_forward", number, net.rms_norm(f"{name}.norm2", x))
-        return net.add(f"{name}.feed_forward.add", x, y)
-
-    head(net, frame, net.rms_norm("norm", decoder(net, frame, block)))
-
-
-def _gated(net: HfNet, config: Config, bias: bool = False) -> FeedForward:
+def _gated(net: BlockBuilder, config: Config, bias: bool = False) -> FeedForward:
     """Read the sizes of a gated feed-forward layer, and return what adds it."""
     width, function = config.size("intermediate_size"), config.function("hidden_act")
     return lambda name, _, x: gated_feed_forward(net, name, x, width, function, bias)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import HfNet
 from clustersim.interchange.hf_config.clip import Vision, clip_vision, first_token, siglip_vision, vision_of
 from clustersim.interchange.hf_config.config import DEFAULT_TOKENS, Config
 from clustersim.interchange.hf_config.gemma import gemma, gemma2
 from clustersim.interchange.hf_config.llama import llama, mistral, olmo2, phi3, qwen2, qwen3
 from clustersim.interchange.hf_config.mixtral import mixtral
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
-TEXTS: dict[str, Callable[[HfNet, Config], None]] = {
+TEXTS: dict[str, Callable[[BlockBuilder, Config], None]] = {
     "gemma": gemma, "gemma2": gemma2, "llama": llama, "mistral": mistral, "mixtral": mixtral, "olmo2": olmo2,
     "phi3": phi3, "qwen2": qwen2, "qwen3": qwen3,
 }  # fmt: skip
 """Language models of a `text_config`."""
-VISIONS: dict[str, Callable[[HfNet, Vision], Tensor]] = {
+VISIONS: dict[str, Callable[[BlockBuilder, Vision], Tensor]] = {
     "clip_vision_model": lambda net, vision: net.layer_norm("vision.post_norm", first_token(clip_vision(net, vision))),
     "siglip_vision_model": siglip_vision,
 }
@@ -30,7 +30,7 @@ _TOWER = {
 """The tower of a config without one: CLIP's ViT-L/14 for images of 336 pixels."""
 
 
-def llava(net: HfNet, config: Config) -> None:
+def llava(net: BlockBuilder, config: Config) -> None:
     """Build LLaVA: a sample is an image, and `--tokens` of text beside it. All parts are trained."""
     config.architecture(["LlavaForConditionalGeneration"])
     if config.values.get("vision_config") is None:
@@ -105,7 +105,7 @@ def _feature_layers(config: Config, layers: int) -> list[int]:
     return found or [layers]
 
 
-def _stop_gradients(net: HfNet, used: int) -> None:
+def _stop_gradients(net: BlockBuilder, used: int) -> None:
     """Take the backward products from the blocks of a tower above the last one whose output is used."""
     for index, layer in enumerate(net.layers):
         parts = layer.name.split(".")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet
 from clustersim.interchange.hf_config.config import Config
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 
@@ -27,7 +27,7 @@ class _Sizes:
     tokens: int
 
 
-def mamba(net: HfNet, config: Config) -> None:
+def mamba(net: BlockBuilder, config: Config) -> None:
     """Build a Mamba with its head, or the body of MambaModel."""
     kind = config.architecture(["MambaForCausalLM", "MambaModel"])
     sizes, layers, vocabulary = _sizes(config), config.layers("num_hidden_layers"), config.size("vocab_size")
@@ -46,7 +46,7 @@ def mamba(net: HfNet, config: Config) -> None:
     _head(net, x, vocabulary, kind == "MambaForCausalLM", tied)
 
 
-def mamba2(net: HfNet, config: Config) -> None:
+def mamba2(net: BlockBuilder, config: Config) -> None:
     """Build a Mamba-2 with its head, or the body of Mamba2Model."""
     kind = config.architecture(["Mamba2ForCausalLM", "Mamba2Model"])
     sizes, layers, vocabulary = _sizes(config), config.layers("num_hidden_layers"), config.size("vocab_size")
@@ -107,14 +107,14 @@ def _ignored(config: Config) -> None:
     )
 
 
-def _head(net: HfNet, x: Tensor, vocabulary: int, has_head: bool, tied: bool) -> None:
+def _head(net: BlockBuilder, x: Tensor, vocabulary: int, has_head: bool, tied: bool) -> None:
     x = net.rms_norm("norm", x)
     if has_head:
         x = net.linear("head", x, vocabulary, bias=False, tied=tied)
     net.loss("loss", x)
 
 
-def _mixer(net: HfNet, name: str, x: Tensor, sizes: _Sizes, rank: int) -> Tensor:
+def _mixer(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, rank: int) -> Tensor:
     """Add the mixer: a convolution, projections of it to step sizes and matrices, and the scan with its gate."""
     inner, tokens = sizes.inner, sizes.tokens
     net.linear(f"{name}.in", x, 2 * inner, bias=sizes.bias)
@@ -128,7 +128,7 @@ def _mixer(net: HfNet, name: str, x: Tensor, sizes: _Sizes, rank: int) -> Tensor
     return net.linear(f"{name}.out", y, sizes.features, bias=sizes.bias)
 
 
-def _chunked_mixer(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: _Heads) -> Tensor:
+def _chunked_mixer(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, heads: _Heads) -> Tensor:
     """Add the mixer of Mamba-2: one projection, a convolution, the scan by chunks, and a norm with the gate."""
     inner, tokens, shared = sizes.inner, sizes.tokens, 2 * heads.groups * sizes.states
     net.linear(f"{name}.in", x, 2 * inner + shared + heads.num, bias=sizes.bias)
@@ -141,7 +141,9 @@ def _chunked_mixer(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: _Head
     y = net.scan(
         f"{name}.scan", "chunked-scan", read, Tensor(inner, tokens), _chunk_flop(sizes, heads, chunks), 3 * heads.num
     )
-    y = net.rms_norm(f"{name}.gated_norm", y)
+    norm = f"{name}.gated_norm"  # over the features of each group
+    one = heads.groups == 1
+    y = net.rms_norm(norm, y) if one else net.head_norm(norm, y, heads.groups, parameters=inner)
     return net.linear(f"{name}.out", y, sizes.features, bias=sizes.bias)
 
 

@@ -5,30 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, Mask, gated_feed_forward, grouped_attention
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.decoder import (
     CHUNKED,
     FULL,
     SLIDING,
-    Experts,
     check_active,
-    decoder,
-    experts_layer,
-    head,
     read_frame,
     read_grouped,
     read_masks,
     sparse_layers,
 )
-from clustersim.interchange.hf_config.llama import FeedForward, pre_norm_decoder
+from clustersim.model.blocks.attention import Mask, grouped_attention
+from clustersim.model.blocks.decoder import FeedForward, decoder, head, pre_norm_decoder
+from clustersim.model.blocks.feed_forward import Experts, experts_layer, gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _WITHOUT_EFFECT = ("norm_topk_prob", "output_router_logits", "router_aux_loss_coef", "router_jitter_noise")
 """How scores of experts are scaled, and losses of the router: element-wise on a number for each expert."""
 
 
-def mixtral(net: HfNet, config: Config) -> None:
+def mixtral(net: BlockBuilder, config: Config) -> None:
     """Build Mixtral (Jiang et al., 2024): Mistral with experts, of which each token uses some."""
     frame = read_frame(config, "Mixtral")
     attention, window = read_grouped(config, frame), config.optional_size("sliding_window")
@@ -38,7 +36,7 @@ def mixtral(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, masks, _feed(net, sizes, [True] * frame.layers))
 
 
-def qwen2_moe(net: HfNet, config: Config) -> None:
+def qwen2_moe(net: BlockBuilder, config: Config) -> None:
     """Build Qwen2-MoE (2024): Qwen2 with experts, one of which every token uses, weighed by a score."""
     frame, shared = read_frame(config, "Qwen2Moe"), config.size("shared_expert_intermediate_size")
     attention = replace(read_grouped(config, frame), bias=config.flag("qkv_bias"))
@@ -56,7 +54,7 @@ def qwen2_moe(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, masks, feed)
 
 
-def qwen3_moe(net: HfNet, config: Config) -> None:
+def qwen3_moe(net: BlockBuilder, config: Config) -> None:
     """Build Qwen3-MoE (Yang et al., 2025): Qwen3 with many small experts."""
     frame, bias = read_frame(config, "Qwen3Moe"), config.flag("attention_bias")
     attention = replace(read_grouped(config, frame), bias=bias, output_bias=bias, norm="head")
@@ -68,7 +66,7 @@ def qwen3_moe(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, [Mask(window=window or None)] * frame.layers, feed)
 
 
-def gpt_oss(net: HfNet, config: Config) -> None:
+def gpt_oss(net: BlockBuilder, config: Config) -> None:
     """Build gpt-oss (OpenAI, 2025): every second layer has a window, heads have sinks, experts have biases."""
     frame, bias = read_frame(config, "GptOss"), config.flag("attention_bias")
     attention = replace(read_grouped(config, frame), bias=bias, output_bias=bias, sinks=True)
@@ -81,7 +79,7 @@ def gpt_oss(net: HfNet, config: Config) -> None:
     pre_norm_decoder(net, frame, attention, masks, _feed(net, sizes, [True] * frame.layers))
 
 
-def llama4_text(net: HfNet, config: Config) -> None:
+def llama4_text(net: BlockBuilder, config: Config) -> None:
     """Build the text model of Llama 4 (2025): chunks, layers without positions, experts beside a shared one."""
     frame, bias = read_frame(config, "Llama4", text="Text"), config.flag("attention_bias")
     step, rotated = config.size("interleave_moe_layer_step"), _rotated(config, frame.layers)
@@ -128,7 +126,7 @@ def _experts(config: Config, num_key: str, width_key: str) -> Experts:
     return Experts(num, active, config.size(width_key), config.function("hidden_act"))
 
 
-def _feed(net: HfNet, sizes: Experts, sparse: Sequence[bool], dense: int = 0) -> FeedForward:
+def _feed(net: BlockBuilder, sizes: Experts, sparse: Sequence[bool], dense: int = 0) -> FeedForward:
     """Return what adds experts to the `sparse` layers, and a layer of `dense` features in between to the others."""
 
     def add(name: str, number: int, x: Tensor) -> Tensor:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, gated_feed_forward
 from clustersim.interchange.hf_config.classes import config_class
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.llama import qwen2
 from clustersim.interchange.hf_config.llava import joined_text
+from clustersim.model.blocks.attention import attention_kernels
+from clustersim.model.blocks.feed_forward import gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _IMAGE_SIZE = 448
@@ -36,7 +38,7 @@ class _Tower:
         return (self.grid // self.merged) ** 2
 
 
-def qwen2_5_vl(net: HfNet, config: Config) -> None:
+def qwen2_5_vl(net: BlockBuilder, config: Config) -> None:
     """Build Qwen2.5-VL: a sample is a square image, and `--tokens` of text beside it. All parts are trained."""
     config.architecture(["Qwen2_5_VLForConditionalGeneration"])
     _gather_text(config)
@@ -104,7 +106,7 @@ def _tower(config: Config) -> _Tower:
     )
 
 
-def _block(net: HfNet, name: str, x: Tensor, tower: _Tower, whole: bool) -> Tensor:
+def _block(net: BlockBuilder, name: str, x: Tensor, tower: _Tower, whole: bool) -> Tensor:
     at = f"{name}.attention"
     qkv = net.linear(f"{at}.qkv", net.rms_norm(f"{name}.norm1", x), 3 * x.channels)
     net.rotary(f"{at}.rotary", replace(qkv, channels=2 * x.channels))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.sample import image_only, image_sides, sides
+from clustersim.model.blocks.attention import attention_kernels
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _MOST_STAGES = 8
@@ -27,7 +29,7 @@ class _Sizes:
     drops_paths: bool
 
 
-def swin(net: HfNet, config: Config) -> None:
+def swin(net: BlockBuilder, config: Config) -> None:
     """Build a Swin with its classifier, or the body of SwinModel."""
     image_only(config, "a Swin")
     net.sample = "image"
@@ -108,7 +110,9 @@ def _check_windows(config: Config, grid: tuple[int, int], sizes: _Sizes) -> None
         )  # fmt: skip
 
 
-def _block(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: int, shifted: bool, drops_path: bool) -> Tensor:
+def _block(
+    net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, heads: int, shifted: bool, drops_path: bool
+) -> Tensor:
     """Add attention within windows, of which every second block's are shifted by half, and feed-forward layers."""
     shifted = shifted and min(x.height, x.width) > sizes.window
     y = _windows(net, f"{name}.attention", net.layer_norm(f"{name}.norm1", x), sizes, heads, shifted)
@@ -118,14 +122,14 @@ def _block(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: int, shifted:
     return net.add(f"{name}.feed_forward.add", x, _dropped(net, f"{name}.feed_forward", y, sizes.drops, False))
 
 
-def _dropped(net: HfNet, name: str, x: Tensor, drops: bool, drops_path: bool) -> Tensor:
+def _dropped(net: BlockBuilder, name: str, x: Tensor, drops: bool, drops_path: bool) -> Tensor:
     """Drop elements, or whole branches of samples, which scales them."""
     if drops:
         x = net.dropout(f"{name}.drop", x)
     return net.drop_path(f"{name}.drop_path", x) if drops_path else x
 
 
-def _windows(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: int, shifted: bool) -> Tensor:
+def _windows(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, heads: int, shifted: bool) -> Tensor:
     """Add attention within windows: copies into windows and back, and projections of all their places."""
     side, channels = sizes.window, x.channels
     rows, columns = -(-x.height // side), -(-x.width // side)
@@ -139,7 +143,7 @@ def _windows(net: HfNet, name: str, x: Tensor, sizes: _Sizes, heads: int, shifte
     return net.copied(f"{name}.join", y, x, times=1 + shifted)
 
 
-def _merge(net: HfNet, name: str, x: Tensor) -> Tensor:
+def _merge(net: BlockBuilder, name: str, x: Tensor) -> Tensor:
     """Make one patch of two by two, with twice the features."""
     y = net.copied(f"{name}.gather", x, Tensor(4 * x.channels, -(-x.height // 2), -(-x.width // 2)))
     return net.linear(name, net.layer_norm(f"{name}.norm", y), 2 * x.channels, bias=False)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.interchange.hf_config.blocks import HfNet, feed_forward, gated_feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.transformer import Heads, attend
+from clustersim.model.blocks.feed_forward import feed_forward, gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _POSITIONS = 512  # of the published models' inputs; the class has none
@@ -27,22 +28,22 @@ class _Sizes:
     drops: bool
 
 
-def t5(net: HfNet, config: Config) -> None:
+def t5(net: BlockBuilder, config: Config) -> None:
     """Build a T5; encoder and decoder have the same number of tokens, and one sample is both."""
     _build(net, config, "T5", config.size("n_positions", _POSITIONS))
 
 
-def mt5(net: HfNet, config: Config) -> None:
+def mt5(net: BlockBuilder, config: Config) -> None:
     """Build an mT5."""
     _build(net, config, "MT5", _POSITIONS)
 
 
-def umt5(net: HfNet, config: Config) -> None:
+def umt5(net: BlockBuilder, config: Config) -> None:
     """Build a UMT5, in which every layer has its own table of positions."""
     _build(net, config, "UMT5", _POSITIONS, each=True)
 
 
-def _build(net: HfNet, config: Config, prefix: str, positions: int, each: bool = False) -> None:
+def _build(net: BlockBuilder, config: Config, prefix: str, positions: int, each: bool = False) -> None:
     config.architecture([f"{prefix}ForConditionalGeneration"])
     features, heads = config.size("d_model"), config.size("num_heads")
     layers = config.layers("num_layers")
@@ -68,7 +69,7 @@ def _build(net: HfNet, config: Config, prefix: str, positions: int, each: bool =
     net.loss("loss", net.linear("head", x, vocabulary, bias=False, tied=tied))
 
 
-def _stack(net: HfNet, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:
+def _stack(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, layers: int, memory: Tensor | None = None) -> Tensor:
     """Add an encoder, or a decoder that attends to the encoder's output."""
     x = _dropped(net, f"{name}.embedding", x, sizes)
     for number in range(layers):
@@ -88,5 +89,5 @@ def _stack(net: HfNet, name: str, x: Tensor, sizes: _Sizes, layers: int, memory:
     return _dropped(net, name, net.rms_norm(f"{name}.norm", x), sizes)
 
 
-def _dropped(net: HfNet, name: str, x: Tensor, sizes: _Sizes) -> Tensor:
+def _dropped(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes) -> Tensor:
     return net.dropout(f"{name}.drop", x) if sizes.drops else x

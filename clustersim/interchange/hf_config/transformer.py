@@ -1,6 +1,6 @@
 """Blocks of transformers with layer norms: attention with its projections, feed-forward layers, residual sums.
 
-Attention is one fused kernel (`sdpa`) or one kernel after another (`eager`), as `HfNet.attention` says.
+Attention is one fused kernel (`sdpa`) or one kernel after another (`eager`), as `BlockBuilder.attention` says.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from clustersim.interchange.hf_config.blocks import HfNet, attention_kernels, feed_forward
+from clustersim.model.blocks.attention import attention_kernels
+from clustersim.model.blocks.feed_forward import feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
-Feed = Callable[[HfNet, str, Tensor], Tensor]
+Feed = Callable[[BlockBuilder, str, Tensor], Tensor]
 """Adds feed-forward layers, given their name and their input."""
 
 
@@ -48,7 +50,7 @@ class Stack:
 
 
 def attend(
-    net: HfNet,
+    net: BlockBuilder,
     name: str,
     x: Tensor,
     heads: Heads,
@@ -71,7 +73,9 @@ def attend(
     return net.linear(f"{name}.output", context, x.channels, bias=heads.output_bias)
 
 
-def residual(net: HfNet, name: str, x: Tensor, stack: Stack, make: Callable[[Tensor], Tensor], drops: bool) -> Tensor:
+def residual(
+    net: BlockBuilder, name: str, x: Tensor, stack: Stack, make: Callable[[Tensor], Tensor], drops: bool
+) -> Tensor:
     """Add a branch to `x`, with a norm before it or after the sum."""
     y = make(net.layer_norm(f"{name}.norm", x) if stack.norm_first else x)
     if stack.scaled:
@@ -85,7 +89,7 @@ def residual(net: HfNet, name: str, x: Tensor, stack: Stack, make: Callable[[Ten
 
 
 def transformer(
-    net: HfNet,
+    net: BlockBuilder,
     name: str,
     x: Tensor,
     stack: Stack,
@@ -102,7 +106,7 @@ def transformer(
 
 
 def _block(
-    net: HfNet, name: str, x: Tensor, stack: Stack, causal: bool, memory: Tensor | None, feed: Feed | None
+    net: BlockBuilder, name: str, x: Tensor, stack: Stack, causal: bool, memory: Tensor | None, feed: Feed | None
 ) -> Tensor:
     own, other, between = f"{name}.attention", f"{name}.memory", f"{name}.feed_forward"
     heads, drops = stack.heads, stack.drops_attention
@@ -112,10 +116,15 @@ def _block(
     return residual(net, between, x, stack, lambda y: _feed(net, between, y, stack, feed), stack.drops)
 
 
-def _feed(net: HfNet, name: str, x: Tensor, stack: Stack, feed: Feed | None) -> Tensor:
+def _feed(net: BlockBuilder, name: str, x: Tensor, stack: Stack, feed: Feed | None) -> Tensor:
     if feed is not None:
         return feed(net, name, x)
     if not stack.drops_inside:
         return feed_forward(net, name, x, stack.width, stack.function)
     y = net.activation(f"{name}.act", stack.function, net.linear(f"{name}.in", x, stack.width))
     return net.linear(f"{name}.out", net.dropout(f"{name}.drop_inside", y), x.channels)
+
+
+def token_head(net: BlockBuilder, name: str, x: Tensor, outputs: int) -> None:
+    """End with a label for each token."""
+    net.loss("loss", net.linear(name, net.dropout(f"{name}.drop", x), outputs))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from clustersim.interchange.hf_config.blocks import HfNet, gated_feed_forward
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.sample import image_only, image_sides, sides
 from clustersim.interchange.hf_config.transformer import Heads, Stack, transformer
+from clustersim.model.blocks.feed_forward import gated_feed_forward
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 
-def vit(net: HfNet, config: Config) -> None:
+def vit(net: BlockBuilder, config: Config) -> None:
     """Build a ViT: a classifier over a class token, or the pooler of ViTModel."""
     image_only(config, "a ViT")
     net.sample = "image"
@@ -27,7 +28,7 @@ def vit(net: HfNet, config: Config) -> None:
         net.loss("loss", net.fully_connected("classifier", Tensor(features), labels))
 
 
-def dinov2(net: HfNet, config: Config) -> None:
+def dinov2(net: BlockBuilder, config: Config) -> None:
     """Build a DINOv2: branches scaled by learned factors, a classifier over class token and mean, or the body."""
     image_only(config, "a DINOv2")
     net.sample = "image"
@@ -41,7 +42,7 @@ def dinov2(net: HfNet, config: Config) -> None:
     x = _patches(net, config, features, extra=int(masked))
     narrow = (width * 2 // 3 + 7) // 8 * 8
 
-    def gate(net: HfNet, name: str, x: Tensor) -> Tensor:
+    def gate(net: BlockBuilder, name: str, x: Tensor) -> Tensor:
         return gated_feed_forward(net, name, x, narrow, "silu", bias=True)
 
     x = net.layer_norm("norm", transformer(net, "layer", x, stack, feed=gate if gated else None))
@@ -68,7 +69,7 @@ def _stack(config: Config, width: int, scaled: bool = False) -> Stack:
     )
 
 
-def _patches(net: HfNet, config: Config, features: int, extra: int) -> Tensor:
+def _patches(net: BlockBuilder, config: Config, features: int, extra: int) -> Tensor:
     """Add the convolution that makes a token of each patch, the class token and positions; `extra` tokens are learned
     and not used.
     """

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from clustersim.interchange.hf_config.bart import side
-from clustersim.interchange.hf_config.blocks import HfNet
 from clustersim.interchange.hf_config.config import Config
 from clustersim.interchange.hf_config.transformer import Stack, transformer
+from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor
 
 _STRIDE = 2  # of the second convolution
 _KERNEL = 3
 
 
-def whisper(net: HfNet, config: Config) -> None:
+def whisper(net: BlockBuilder, config: Config) -> None:
     """Build Whisper; a sample is the spectrogram of one window of audio, and the tokens of its text.
 
     Every window has all positions of the encoder, 30 seconds of the published models; shorter audio is padded.
@@ -56,7 +56,7 @@ def _augmentation(config: Config) -> None:
         config.wrong("use_weighted_layer_sum", "a weighted sum of layers is not built", "true", "false")
 
 
-def _spectrogram(net: HfNet, bins: int, frames: int, features: int) -> Tensor:
+def _spectrogram(net: BlockBuilder, bins: int, frames: int, features: int) -> Tensor:
     """Add both convolutions; the second halves the number of frames."""
     x = net.input(bins, _STRIDE * frames, 1)
     for number, stride in ((1, 1), (2, _STRIDE)):
@@ -66,7 +66,7 @@ def _spectrogram(net: HfNet, bins: int, frames: int, features: int) -> Tensor:
     return x
 
 
-def _encoder(net: HfNet, x: Tensor, stack: Stack, frames: int, drops: bool) -> Tensor:
+def _encoder(net: BlockBuilder, x: Tensor, stack: Stack, frames: int, drops: bool) -> Tensor:
     x = net.parameters("encoder.positions", x, frames * x.channels)
     if drops:
         x = net.dropout("encoder.embedding.drop", x)

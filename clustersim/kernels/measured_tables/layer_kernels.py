@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels.attention_rates import is_masked, width_and_keys
+from clustersim.kernels.attention_rates import CAUSAL, is_masked, pair_share, width_and_keys
 from clustersim.kernels.fused_attention import KERNELS, is_fused
 from clustersim.kernels.gemm_derating import gemm_derating
 from clustersim.kernels.kernel_constants import KernelConstants
@@ -203,6 +203,7 @@ def _attentions(
         if (
             table is None
             or keys != shape["rows"]
+            or pair_share(layer) < CAUSAL  # the tables' masks have no window
             or kernel not in [KERNELS[name] for name in KERNELS if name in table.kernels]
         ):
             continue
