@@ -213,6 +213,14 @@ def test_a_scan_is_split_by_features_between_two_sums(imported: Import) -> None:
     assert not sums["layers.0.scan"]
 
 
+def test_the_norm_of_groups_is_local_to_the_gpus_that_have_them(imported: Import) -> None:
+    """Two groups over two GPUs need no gather; one group does."""
+    for groups, gathered in ((2, 0), (1, 1)):
+        model = imported({**MAMBA_2, "n_groups": groups}, 32)
+        pieces = {piece.layer.name: piece for piece in split_model(model, 2, 2.0)}
+        assert len(pieces["layers.0.gated_norm"].before_forward) == gathered
+
+
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (MAMBA, {"attention": "eager"}, "mamba has no attention; use no --attention"),
     (DEBERTA, {"attention": "sdpa"}, "deberta-v2 has eager attention alone; use --attention eager"),

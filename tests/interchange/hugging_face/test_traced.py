@@ -24,6 +24,8 @@ ENCODER = {
 }  # fmt: skip
 IMAGE = "model(pixel_values=first)"
 WORDS = "model(input_ids=first)"
+BOTH = "model(input_ids=first, decoder_input_ids=second, use_cache=False)"
+PAIR = {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "vocab_size": 100}
 CASES: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "bert": ({**ENCODER, "architectures": ["BertForMaskedLM"]}, WORDS, ("24:int64",)),
     "gpt2": (
@@ -44,6 +46,26 @@ CASES: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         {**SIDES, "max_source_positions": 30, "num_mel_bins": 20, "architectures": ["WhisperForConditionalGeneration"],
          "pad_token_id": 0, "decoder_start_token_id": 1},
         "model(input_features=first, decoder_input_ids=second, use_cache=False)", ("20,60", "24:int64"),
+    ),
+    "t5": ({**PAIR, "architectures": ["T5ForConditionalGeneration"]}, BOTH, ("24:int64", "24:int64")),
+    "mt5": ({**PAIR, "architectures": ["MT5ForConditionalGeneration"]}, BOTH, ("24:int64", "24:int64")),
+    "umt5": ({**PAIR, "architectures": ["UMT5ForConditionalGeneration"]}, BOTH, ("24:int64", "24:int64")),
+    "bart": (
+        {**SIDES, "max_position_embeddings": 64, "architectures": ["BartForConditionalGeneration"]},
+        BOTH,
+        ("24:int64", "24:int64"),
+    ),
+    "dinov2": (
+        {
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "image_size": 56,
+            "use_mask_token": False,
+            "architectures": ["Dinov2ForImageClassification"],
+        },
+        IMAGE,
+        ("3,56,56",),
     ),
     "vit": ({**ENCODER, "image_size": 64, "architectures": ["ViTForImageClassification"]}, IMAGE, ("3,64,64",)),
     "swin": (
@@ -78,6 +100,8 @@ def library() -> None:
 @pytest.mark.parametrize("family", CASES)
 def test_a_traced_model_has_the_parameters_and_flop_of_its_config(tmp_path: Path, family: str, attention: Any) -> None:
     """Also the pairs of tokens that a fused causal attention skips, and the backward products."""
+    if (family, attention) == ("bart", "sdpa"):
+        pytest.skip("BART's masks read values, which are not traced")
     sizes, call, inputs = CASES[family]
     keys = {"model_type": family, **sizes}
     code = f"KEYS = {keys!r}\n" + CODE.format(kind=keys["architectures"][0], call=call, attention=attention)
