@@ -21,7 +21,7 @@ _WIDENING = 4
 def stages(config: Config) -> list[tuple[int, int]]:
     """Return the blocks and the features of each stage."""
     depths, features = (config.numbers(key) or [] for key in ("depths", "hidden_sizes"))
-    most = max(*depths, *(each >> 16 for each in features), 1)
+    most = max([*depths, *(each >> 16 for each in features), 1])
     if not 1 <= len(depths) == len(features) <= _MOST_STAGES or min(*depths, *features) < 1 or most > _MOST_BLOCKS:
         allowed = f"as many as hidden_sizes, 1 to {_MOST_STAGES}, each from 1 to {_MOST_BLOCKS}"
         config.wrong("depths", f"expected {allowed} (got {depths} and {features})", depths, allowed)
