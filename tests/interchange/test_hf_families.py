@@ -240,6 +240,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({**LLAVA, "text_config": 3}, {}, "text_config: expected a map of keys (got 3)"),
     ({"model_type": "resnet", "depths": []}, {}, "depths: expected as many as hidden_sizes"),
     ({"model_type": "resnet", "depths": [], "hidden_sizes": []}, {}, "depths: expected as many as hidden_sizes"),
+    ({"model_type": "convnext", "num_stages": 3}, {}, "num_stages: expected as many as depths, 4 (got 3)"),
     ({"model_type": "convnext", "image_size": 16}, {}, "an image of 16 pixels is too small for 4 stages"),
     (QWEN_VL, {"image_size": 100}, "an image has a multiple of 28 pixels a side (got 100)"),
 ]  # fmt: skip
@@ -318,7 +319,9 @@ def test_an_imported_model_trains_on_eight_h100(
     assert least_s < run.iteration_s < 100 * least_s
 
 
-CONVNEXT = {"model_type": "convnext", "depths": [1, 2], "hidden_sizes": [16, 32], "image_size": 64}
+CONVNEXT = {
+    "model_type": "convnext", "depths": [1, 2], "hidden_sizes": [16, 32], "num_stages": 2, "image_size": 64,
+}  # fmt: skip
 DOCUMENTS = [SMALL_WHISPER, SWIN, DEBERTA, MAMBA_2, QWEN_VL, LLAVA, CONVNEXT]
 
 

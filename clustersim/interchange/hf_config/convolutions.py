@@ -93,7 +93,10 @@ def convnext(net: BlockBuilder, config: Config) -> None:
         config.size("num_channels"),
     )
     scaled, drops = config.number("layer_scale_init_value") > 0, config.drops("drop_path_rate")
-    config.without_effect("_out_features", "_out_indices", "num_stages", "out_features", "out_indices", "stage_names")
+    config.without_effect("_out_features", "_out_indices", "out_features", "out_indices", "stage_names")
+    num = config.size("num_stages")
+    if num != len(found):
+        config.wrong("num_stages", f"expected as many as depths, {len(found)} (got {num})", num, str(len(found)))
     if min(image) < max(patch) << (len(found) - 1):
         config.wrong("patch_size", f"an image of {min(image)} pixels is too small for {len(found)} stages", max(patch))
     config.check()
