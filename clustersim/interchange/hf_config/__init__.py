@@ -14,6 +14,7 @@ from clustersim.interchange.hf_config.bart import bart, mbart
 from clustersim.interchange.hf_config.bert import bert, roberta
 from clustersim.interchange.hf_config.clip import clip, siglip
 from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.convolutions import convnext, resnet
 from clustersim.interchange.hf_config.deberta import deberta_v2
 from clustersim.interchange.hf_config.deepseek import deepseek_v2, deepseek_v3
 from clustersim.interchange.hf_config.distilbert import distilbert, electra
@@ -44,6 +45,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "bert": bert,
         "bloom": bloom,
         "clip": clip,
+        "convnext": convnext,
         "deberta-v2": deberta_v2,
         "deepseek_v2": deepseek_v2,
         "deepseek_v3": deepseek_v3,
@@ -79,6 +81,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "qwen2_moe": qwen2_moe,
         "qwen3": qwen3,
         "qwen3_moe": qwen3_moe,
+        "resnet": resnet,
         "roberta": roberta,
         "siglip": siglip,
         "starcoder2": starcoder2,
