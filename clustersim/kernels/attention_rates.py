@@ -281,8 +281,8 @@ def is_masked(layer: Layer) -> bool:
 def pair_share(layer: Layer) -> float:
     """Return the share of all pairs of tokens that a layer of a fused attention computes, at most half if masked.
 
-    What is left of a half by rounding is a half.
+    What is left of a half by rounding is a half, and so is nothing: a layer without FLOP.
     """
     shape = layer.shape
     share = layer.flop / (2.0 * shape["rows"] * shape["inputs"] * shape["outputs"] * shape["count"])
-    return CAUSAL if CAUSAL - _ROUNDING < share < 0.75 else share
+    return CAUSAL if CAUSAL - _ROUNDING < share < 0.75 or not share else share
