@@ -290,9 +290,9 @@ def is_masked(layer: Layer) -> bool:
 def pair_share(layer: Layer) -> float:
     """Return the share of all pairs of tokens (of each document) that a fused attention computes.
 
-    It is at most half if masked. What is left of a half by rounding is a half.
+    It is at most half if masked. What is left of a half by rounding is a half, and so is nothing: a layer without FLOP.
     """
     shape = layer.shape
     everything = 2.0 * shape["rows"] * shape["inputs"] * shape["outputs"] * shape["count"] * document_share(layer)
     share, rounding = layer.flop / everything, 1 / shape[DOCUMENT] if DOCUMENT in shape else _ROUNDING
-    return CAUSAL if CAUSAL - rounding < share < 0.75 else share
+    return CAUSAL if CAUSAL - rounding < share < 0.75 or not share else share

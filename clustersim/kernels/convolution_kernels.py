@@ -15,6 +15,11 @@ _MIN_FFT_KERNEL = 5
 _PADDED_CHANNELS = 4  # on GPUs with tensor cores, the ordinary units process channels in groups of four
 _WORD = 4.0  # bytes: cuDNN transposed the inputs of 1 x 1 convolutions in 16 bits, not in TF32 (TrioSim's H100)
 _ALIGNED_BYTES = 16  # of channels: cuDNN's tensor-core kernels need multiples of 8 in 16 bits, and of 4 in TF32
+DEPTHWISE_SHARE = 0.25
+"""Share of the ordinary units' peak of a depthwise convolution. Assumed: each of its multiply-adds loads an input and a
+weight (PyTorch, aten/src/ATen/native/cuda/DepthwiseConv2d.cu), where a product has both in registers.
+"""
+_FULL_SIDE = 128.0  # of a tile that no padding makes larger
 _FIRST_LAYER_CHANNELS = 4  # channels that cuDNN's kernels for a network's first layer read, of stride 2
 
 
@@ -28,7 +33,8 @@ def convolution_gemms(
     add for each input, by the product of the strides. Tensor cores read 16 bytes of channels at once: other sizes run
     on the ordinary units, padded to 4, or are padded for tensor cores (`_padded`). Tensor-core kernels can split the
     inner dimension in the forward pass too. From Ampere on they need NHWC, and NCHW tensors are transposed before and
-    after, `layout_passes` times read and written, except for 1 x 1 kernels in 32 bits.
+    after, `layout_passes` times read and written, except for 1 x 1 kernels in 32 bits. Filters of one channel each have
+    a kernel that is no GEMM (`_depthwise`).
     """
     ordinary = constants.tensor and not _is_aligned(shape, element_bytes)
     direct = _direct(shape, batch, phase, constants, element_bytes, ordinary)
@@ -36,6 +42,7 @@ def convolution_gemms(
         _padded(shape, batch, phase, constants, element_bytes) if ordinary else None,
         _winograd(direct, shape, batch, phase, constants),
         _fourier(direct, shape, batch, phase, constants, element_bytes),
+        _depthwise(direct, shape, batch),
     )
     return [direct, *(gemm for gemm in others if gemm)]
 
@@ -77,6 +84,26 @@ def _direct(
         ordinary=ordinary,
         layout_bytes=2 * costs.layout_passes * element_bytes * moved if is_transposed else 0.0,
     )  # fmt: skip
+
+
+def _depthwise(direct: Gemm, shape: Mapping[str, int], batch: int) -> Gemm | None:
+    """Return the kernel of a depthwise convolution: FLOP at a share of the ordinary units' peak, and the bytes.
+
+    It is given as one GEMM of full tiles with the same FLOP in each phase, since the kernel has no tiles.
+    """
+    if not is_depthwise(shape):
+        return None
+    places = float(batch * shape["out_height"] * shape["out_width"] * shape["filters"])
+    return replace(
+        direct, rows=_FULL_SIDE, columns=places / _FULL_SIDE, inner=float(shape["kernel_h"] * shape["kernel_w"]),
+        count=1.0, efficiency=DEPTHWISE_SHARE, tile_half=0.0, prologue=0.0, occupancy_half=0.0, can_split=False,
+        penalty=1.0, min_tile=0, ordinary=True, layout_bytes=0.0,
+    )  # fmt: skip
+
+
+def is_depthwise(shape: Mapping[str, int]) -> bool:
+    """Say whether each filter of a convolution reads one channel."""
+    return 1 < shape.get("channels", 1) == shape.get("groups", 1)
 
 
 def _prologue(constants: KernelConstants, ordinary: bool) -> float:

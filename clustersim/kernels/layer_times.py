@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels.convolution_kernels import convolution_gemms, im2col_gemms
+from clustersim.kernels.convolution_kernels import DEPTHWISE_SHARE, convolution_gemms, im2col_gemms, is_depthwise
 from clustersim.kernels.fused_attention import CUDNN, fused_attention_gemms, is_fused
 from clustersim.kernels.gemm_derating import derated_constants, gemm_derating
 from clustersim.kernels.identity_cache import cached_by_identity
@@ -321,6 +321,12 @@ def _assumptions(model: Model, gpu: Gpu, precision: str, constants: KernelConsta
         sentences.append(
             f"{len(scans)} scans and convolutions along the tokens (such as '{scans[0]}') are fused kernels: they take "
             "the time of their bytes, or of their FLOP at the rate of a large GEMM where that is more."
+        )
+    depthwise = [layer.name for layer in model.layers if layer.op == "convolution" and is_depthwise(layer.shape)]
+    if depthwise:
+        sentences.append(
+            f"{len(depthwise)} depthwise convolutions (such as '{depthwise[0]}') are assumed to reach "
+            f"{DEPTHWISE_SHARE:.0%} of the ordinary units' peak."
         )
     unshaped = [layer.name for layer in model.layers if layer.flop > 0 and not layer.shape and layer.op not in SCANS]
     if unshaped:

@@ -213,6 +213,14 @@ def test_a_scan_is_split_by_features_between_two_sums(imported: Import) -> None:
     assert not sums["layers.0.scan"]
 
 
+def test_the_norm_of_groups_is_local_to_the_gpus_that_have_them(imported: Import) -> None:
+    """Two groups over two GPUs need no gather; one group does."""
+    for groups, gathered in ((2, 0), (1, 1)):
+        model = imported({**MAMBA_2, "n_groups": groups}, 32)
+        pieces = {piece.layer.name: piece for piece in split_model(model, 2, 2.0)}
+        assert len(pieces["layers.0.gated_norm"].before_forward) == gathered
+
+
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (MAMBA, {"attention": "eager"}, "mamba has no attention; use no --attention"),
     (DEBERTA, {"attention": "sdpa"}, "deberta-v2 has eager attention alone; use --attention eager"),
@@ -230,8 +238,30 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({**LLAVA, "vision_feature_layer": 9}, {}, "vision_feature_layer: expected whole numbers from -4 to 3 (got 9)"),
     ({**LLAVA, "text_config": {"model_type": "mamba"}}, {}, "text_config: its model_type is none that can be built"),
     ({**LLAVA, "text_config": 3}, {}, "text_config: expected a map of keys (got 3)"),
+    ({"model_type": "resnet", "depths": []}, {}, "depths: expected as many as hidden_sizes"),
+    ({"model_type": "resnet", "depths": [], "hidden_sizes": []}, {}, "depths: expected as many as hidden_sizes"),
+    ({"model_type": "convnext", "num_stages": 3}, {}, "num_stages: expected as many as depths, 4 (got 3)"),
+    ({"model_type": "convnext", "image_size": 16}, {}, "an image of 16 pixels is too small for 4 stages"),
     (QWEN_VL, {"image_size": 100}, "an image has a multiple of 28 pixels a side (got 100)"),
 ]  # fmt: skip
+
+
+SPLIT = {"bart": 2 * (2 * 2 + 3 * 3), "swin": 2 * 2 * 3 + 2, "clip": 2 * 2 * 24}
+"""Sums over GPUs of a forward and backward pass through the blocks: two for attention and two for feed-forward layers.
+
+Swin's first norm, and that behind merged patches, gather what a convolution or a product has split.
+"""
+
+
+@pytest.mark.parametrize("keys", [SMALL_BART, SWIN, {"model_type": "clip"}], ids=lambda keys: str(keys["model_type"]))
+def test_a_block_split_over_gpus_has_two_sums_a_branch(imported: Import, keys: dict[str, Any]) -> None:
+    blocks = [
+        piece
+        for piece in split_model(imported(keys), 2, 2.0)
+        if any(part in piece.layer.name for part in (".attention.", ".memory.", ".feed_forward.", ".norm"))
+    ]
+    assert sum(len(piece.calls) for piece in blocks) == SPLIT[keys["model_type"]]
+    assert all(piece.is_split for piece in blocks if piece.layer.flop)
 
 
 @pytest.mark.parametrize(("keys", "options", "message"), WRONG)
@@ -289,7 +319,10 @@ def test_an_imported_model_trains_on_eight_h100(
     assert least_s < run.iteration_s < 100 * least_s
 
 
-DOCUMENTS = [SMALL_WHISPER, SWIN, DEBERTA, MAMBA_2, QWEN_VL, LLAVA]
+CONVNEXT = {
+    "model_type": "convnext", "depths": [1, 2], "hidden_sizes": [16, 32], "num_stages": 2, "image_size": 64,
+}  # fmt: skip
+DOCUMENTS = [SMALL_WHISPER, SWIN, DEBERTA, MAMBA_2, QWEN_VL, LLAVA, CONVNEXT]
 
 
 @pytest.mark.parametrize("keys", DOCUMENTS, ids=lambda keys: str(keys["model_type"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -317,6 +319,7 @@ def test_the_share_of_a_part_of_the_heads_is_that_of_the_whole_and_rounds_to_a_h
     third = part_of(windowed(8192, heads=9).layers[0], "count", 3)
     assert pair_share(third) == 0.5
     assert is_masked(third)
+    assert pair_share(replace(third, flop=0.0)) == 0.5
     assert pair_share(windowed(1024).layers[0]) == pytest.approx(0.125 - 0.125**2 / 2)
 
 

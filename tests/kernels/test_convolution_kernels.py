@@ -8,11 +8,12 @@ import pytest
 
 from clustersim.hardware import load_gpu
 from clustersim.kernels import ComputeSpec, OptimizerSpec, build_workload
-from clustersim.kernels.convolution_kernels import convolution_gemms, im2col_gemms
-from clustersim.kernels.kernel_constants import constants_for
+from clustersim.kernels.convolution_kernels import DEPTHWISE_SHARE, convolution_gemms, im2col_gemms
+from clustersim.kernels.kernel_constants import constants_for, constants_of
 from clustersim.kernels.kernel_model import PHASES
 from clustersim.kernels.layer_times import Library, estimate_layers
 from clustersim.model import load_model
+from clustersim.model.builder import Builder
 from clustersim.simulate.setup import alone_s
 
 MAXWELL = constants_for("maxwell", "ordinary")
@@ -92,3 +93,29 @@ def test_a_scenario_chooses_the_library_of_its_estimates() -> None:
 def test_a_profile_has_a_library_of_its_own() -> None:
     with pytest.raises(ValueError, match="drop library, or profile"):
         ComputeSpec(library="unrolled", profile="measured.json")
+
+
+def test_a_depthwise_convolution_takes_its_flop_or_its_bytes_in_any_phase() -> None:
+    """1,024 channels of 56 x 56 and windows of 7 x 7 are bound by FLOP, single ones by bytes."""
+    gpu = load_gpu("v100")
+    for side, is_bound_by_bytes in ((7, False), (1, True)):
+        net = Builder("one", "one")
+        x = net.conv("first", net.input(3, 56, 56), 1024, 1)
+        net.conv("depthwise", x, 1024, side, pad=side // 2, groups=1024)
+        time = estimate_layers(net.model(), gpu, 32, "fp32").layers[1]
+        places = 32 * 1024 * 56 * 56
+        expected_s = 2 * places * side**2 / (DEPTHWISE_SHARE * gpu.flop_per_s["fp32"])
+        if is_bound_by_bytes:
+            rate = constants_of(gpu, "ordinary").shape.memory_efficiency * gpu.memory_bytes_per_s
+            expected_s = 4 * (2 * places + 1024) / rate
+        for found_s in (time.forward_s, time.backward_data_s, time.backward_weights_s):
+            assert expected_s <= found_s < 1.05 * expected_s
+
+
+def test_an_assumption_names_depthwise_convolutions() -> None:
+    net = Builder("one", "one")
+    net.conv("depthwise", net.input(8, 56, 56), 8, 3, pad=1, groups=8)
+    found = estimate_layers(net.model(), load_gpu("v100"), 1, "fp32").assumptions
+    assert (
+        "1 depthwise convolutions (such as 'depthwise') are assumed to reach 25% of the ordinary units' peak." in found
+    )

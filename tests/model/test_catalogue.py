@@ -6,7 +6,7 @@ import pytest
 
 from clustersim.errors import InputError
 from clustersim.kernels.fused_attention import is_fused
-from clustersim.model.builder import Builder
+from clustersim.model.builder import Builder, window_pairs
 from clustersim.model.catalogue import MODELS, describe, load_model
 from clustersim.model.catalogue.alexnet import two_towers
 from clustersim.model.catalogue.amoebanet import amoebanet_d
@@ -32,6 +32,17 @@ PARAMETERS = {
     "bert-base-mlm": 110_074_368,  # and the head's 592,128, its decoder tied
     "bert-base-seq512": 109_482_240,
     "bert-large": 335_141_888,
+    "deepseek-v2-lite": 15_706_484_224,  # transformers 5.24, as these: tests/interchange/hugging_face
+    "deepseek-v3": 671_026_404_352,  # and 58 x 256 numbers that balance experts and are no parameters
+    "gemma-3-27b": 27_009_346_304,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
+    "mistral-7b": 7_241_732_096,
+    "phi-4": 14_659_507_200,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "llama-3.2-1b": 1_235_814_400,
     "clip-giant-14": 1_366_702_464,  # by hand; recalled: OpenCLIP's ViT-g-14 has 1.37 billion
     "googlenet": 6_998_552,  # Caffe, bvlc_googlenet deployed
     "googlenet-aux": 13_378_280,  # Caffe, bvlc_googlenet trained
@@ -82,6 +93,9 @@ PARAMETERS = {
     "vit-g-14": 1_844_823_400,  # by hand; NVIDIA/JAX-Toolbox, vit/README.md: 1.85 billion
     "vit-giant-14": 1_014_615_016,  # by hand; NeMo's user guide: 1,011 million, which leaves out the head's 3.4
 }
+
+WINDOWS = {"gemma-3-12b": 1024, "gemma-3-27b": 1024, "gpt-oss-20b": 128, "gpt-oss-120b": 128, "mistral-7b": 4096}
+"""Tokens before each that it sees, in some or all layers."""
 
 # torchvision's published GFLOPS column, which counts multiply-adds; GoogLeNet's and NiN's follow from the
 # totals that FireCaffe prints (recalled), see `test_firecaffe_table_1`.
@@ -412,8 +426,11 @@ def test_every_shape_gives_its_layers_flop_and_parameters(name):
             assert layer.weights_of or layer.num_parameters - weights(layer) in (0, shape["filters"])
         elif "inputs" in shape:
             # Fused attention of the catalogue skips what the mask hides, where there is one.
-            masked = 0.5 if is_fused(layer) and not name.startswith("stable-diffusion") else 1
-            assert layer.flop == masked * 2 * math.prod(shape[key] for key in ("rows", "inputs", "outputs", "count"))
+            masked = [0.5 if is_fused(layer) and not name.startswith("stable-diffusion") else 1.0]
+            if is_fused(layer) and name in WINDOWS:
+                masked.append(window_pairs(shape["rows"], WINDOWS[name]) / shape["rows"] ** 2)
+            whole = 2 * math.prod(shape[key] for key in ("rows", "inputs", "outputs", "count"))
+            assert layer.flop in [pytest.approx(share * whole, rel=1e-12) for share in masked]
         elif "block" in shape:
             maps = layer.input_elements if layer.op.startswith("transposed") else layer.output_elements
             assert layer.num_parameters == maps * shape["kernel_h"] * shape["kernel_w"] * shape["channels"]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from clustersim.kernels.attention_rates import pair_share
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.model.builder import Builder
 from clustersim.model.catalogue import MODELS, load_model
@@ -103,8 +104,8 @@ def test_every_convolution_and_product_of_the_catalogue(name: str) -> None:
             assert layer.num_parameters in (counted.parameters, 0), layer.name
         elif layer.op == "matmul":
             counted = torch_product(layer.shape)
-            if is_fused(layer) and not name.startswith("stable-diffusion"):  # decoders' skips what the mask hides
-                counted = Counted(*(value // 2 for value in counted))
+            if is_fused(layer):  # skips what the mask hides
+                counted = Counted(*(round(value * pair_share(layer)) for value in counted))
         else:
             continue
         assert_agrees(layer, counted)

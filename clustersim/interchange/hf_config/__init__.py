@@ -14,6 +14,7 @@ from clustersim.interchange.hf_config.bart import bart, mbart
 from clustersim.interchange.hf_config.bert import bert, roberta
 from clustersim.interchange.hf_config.clip import clip, siglip
 from clustersim.interchange.hf_config.config import Config
+from clustersim.interchange.hf_config.convolutions import convnext, resnet
 from clustersim.interchange.hf_config.deberta import deberta_v2
 from clustersim.interchange.hf_config.deepseek import deepseek_v2, deepseek_v3
 from clustersim.interchange.hf_config.distilbert import distilbert, electra
@@ -27,6 +28,7 @@ from clustersim.interchange.hf_config.mixtral import gpt_oss, llama4_text, mixtr
 from clustersim.interchange.hf_config.qwen_vl import qwen2_5_vl
 from clustersim.interchange.hf_config.swin import swin
 from clustersim.interchange.hf_config.t5 import mt5, t5, umt5
+from clustersim.interchange.hf_config.text_alone import gemma3, llama4
 from clustersim.interchange.hf_config.vit import dinov2, vit
 from clustersim.interchange.hf_config.whisper import whisper
 from clustersim.interchange.imported import Imported
@@ -43,6 +45,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "bert": bert,
         "bloom": bloom,
         "clip": clip,
+        "convnext": convnext,
         "deberta-v2": deberta_v2,
         "deepseek_v2": deepseek_v2,
         "deepseek_v3": deepseek_v3,
@@ -52,6 +55,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "falcon": falcon,
         "gemma": gemma,
         "gemma2": gemma2,
+        "gemma3": gemma3,
         "gemma3_text": gemma3_text,
         "gpt2": gpt2,
         "gpt_bigcode": gpt_bigcode,
@@ -60,6 +64,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "gpt_oss": gpt_oss,
         "gptj": gptj,
         "llama": llama,
+        "llama4": llama4,
         "llama4_text": llama4_text,
         "llava": llava,
         "mamba": mamba,
@@ -76,6 +81,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "qwen2_moe": qwen2_moe,
         "qwen3": qwen3,
         "qwen3_moe": qwen3_moe,
+        "resnet": resnet,
         "roberta": roberta,
         "siglip": siglip,
         "starcoder2": starcoder2,

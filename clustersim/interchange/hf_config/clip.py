@@ -14,7 +14,7 @@ from clustersim.model.builder import Tensor
 
 
 @dataclass(frozen=True)
-class Text:
+class TextSizes:
     """A tower for texts."""
 
     features: int
@@ -90,10 +90,10 @@ def _note_products(config: Config, width: int) -> None:
     )
 
 
-def text_of(config: Config) -> Text:
+def text_of(config: Config) -> TextSizes:
     """Return the tower of a text config."""
     positions = config.size("max_position_embeddings")
-    return Text(
+    return TextSizes(
         features=config.size("hidden_size"),
         vocabulary=config.size("vocab_size"),
         positions=positions,
@@ -137,7 +137,7 @@ def _stack(config: Config) -> Stack:
     )
 
 
-def text_tower(net: BlockBuilder, text: Text, causal: bool) -> Tensor:
+def text_tower(net: BlockBuilder, text: TextSizes, causal: bool) -> Tensor:
     """Add the layers of a text, up to its last norm."""
     x = net.embedding("text.embedding", text.tokens, text.features, [text.vocabulary, text.positions])
     return transformer(net, "text.layers", x, text.stack, causal=causal)

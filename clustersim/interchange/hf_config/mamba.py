@@ -141,7 +141,9 @@ def _chunked_mixer(net: BlockBuilder, name: str, x: Tensor, sizes: _Sizes, heads
     y = net.scan(
         f"{name}.scan", "chunked-scan", read, Tensor(inner, tokens), _chunk_flop(sizes, heads, chunks), 3 * heads.num
     )
-    y = net.rms_norm(f"{name}.gated_norm", y)
+    norm = f"{name}.gated_norm"  # over the features of each group
+    one = heads.groups == 1
+    y = net.rms_norm(norm, y) if one else net.head_norm(norm, y, heads.groups, parameters=inner)
     return net.linear(f"{name}.out", y, sizes.features, bias=sizes.bias)
 
 

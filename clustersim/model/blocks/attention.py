@@ -8,6 +8,11 @@ from typing import Literal
 from clustersim.model.blocks.net import BlockBuilder
 from clustersim.model.builder import Tensor, chunk_pairs, window_pairs
 
+_WITH_TABLE = 1
+"""Kernel (`Layer.shape`) of fused attention that adds numbers to the scores: PyTorch's memory-efficient one, since
+FlashAttention-2 has no such input (`sdp_utils.cpp`). Assumed: the rate of the first FlashAttention.
+"""
+
 
 @dataclass(frozen=True)
 class Grouped:
@@ -106,7 +111,8 @@ def attention_kernels(
             weights = net.dropout(f"{name}.drop_weights", weights)
         return net.attention_matmul(f"{name}.context", weights, key if value is None else value, heads, outputs=width)
     causal &= table is None
-    context = net.fused_attention(name, query, key, heads, causal=causal, value=value, pairs=pairs)
+    flash = 2 if table is None else _WITH_TABLE
+    context = net.fused_attention(name, query, key, heads, causal=causal, flash=flash, value=value, pairs=pairs)
     if table is not None:
         scores_layer = net.layers[-2]
         read = scores_layer.input_elements + heads * query.height * key.height

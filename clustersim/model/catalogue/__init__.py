@@ -24,6 +24,7 @@ from clustersim.model.catalogue.alexnet import (
 from clustersim.model.catalogue.amoebanet import amoebanet_d
 from clustersim.model.catalogue.bert import bert
 from clustersim.model.catalogue.cifar import cifar_resnet, cifar_vgg16
+from clustersim.model.catalogue.decoders import DECODER_SIZES, any_decoder, modern_decoder
 from clustersim.model.catalogue.gnmt import gnmt
 from clustersim.model.catalogue.googlenet import googlenet, googlenet_aux
 from clustersim.model.catalogue.gpt import (
@@ -65,7 +66,7 @@ from clustersim.registry import Registry
 class Catalogue(Registry[Callable[[], Model]]):
     """The table of models; a hyphen before a digit makes no difference.
 
-    A GPT may be named by its sizes, and a Llama or an MPT by its sequence length.
+    A GPT may be named by its sizes, and a Llama, an MPT or a decoder of today by its sequence length.
 
     >>> MODELS["googlenet"]().name, "alexnet-caffe" in MODELS
     ('googlenet', True)
@@ -87,7 +88,7 @@ class Catalogue(Registry[Callable[[], Model]]):
 
 def _named(name: str) -> Callable[[], Model] | None:
     """Return the builder of a model whose name gives its sizes or its sequence length, None for other names."""
-    return any_gpt(name) or any_llama(name) or any_mpt(name)
+    return any_gpt(name) or any_llama(name) or any_mpt(name) or any_decoder(name)
 
 
 @lru_cache(maxsize=256)
@@ -156,6 +157,7 @@ MODELS = Catalogue(
         "bert-large-seq512": bert("large", tokens=512),
         "caffenet": caffenet,
         "clip-giant-14": clip_giant_14,
+        **{name: modern_decoder(name) for name in DECODER_SIZES},
         "gnmt": gnmt,
         "googlenet": googlenet,
         "googlenet-aux": googlenet_aux,

@@ -42,6 +42,17 @@ def image(config: Any, tokens: int, device: str) -> dict[str, Any]:
     return {"pixel_values": torch.zeros(1, config.num_channels, config.image_size, config.image_size, device=device)}
 
 
+def image_of(side: int) -> Callable[[Any, int, str], dict[str, Any]]:
+    """Return what makes an image of this side, for a class whose configs have none."""
+
+    def make(config: Any, tokens: int, device: str) -> dict[str, Any]:
+        import torch
+
+        return {"pixel_values": torch.zeros(1, config.num_channels, side, side, device=device)}
+
+    return make
+
+
 def pair(config: Any, tokens: int, device: str) -> dict[str, Any]:
     """Return an image and a text."""
     return image(config.vision_config, tokens, device) | plain_words(config, tokens, device)
