@@ -392,3 +392,26 @@ def test_one_layer_that_predicts_more_is_a_block_a_projection_and_three_norms(im
 @pytest.mark.parametrize("keys", [{"model_type": "gpt2", "resid_pdrop": 0.0}, {"model_type": "vit"}])
 def test_a_dropout_that_drops_nothing_has_no_kernel(imported: Any, keys: dict[str, Any]) -> None:
     assert not any(name.endswith(".drop") for name in by_name(imported(keys)))
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "architecture"),
+    [
+        ("gemma3", "gemma3_text", "Gemma3ForConditionalGeneration"),
+        ("llama4", "llama4_text", "Llama4ForConditionalGeneration"),
+    ],
+)
+def test_of_a_model_with_images_the_text_is_built_and_a_note_says_so(
+    tmp_path: Path, imported: Any, family: str, text: str, architecture: str
+) -> None:
+    sizes = {"hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    keys = {"model_type": family, "architectures": [architecture], "vision_config": {"hidden_size": 1}}
+    whole = imported({**keys, "text_config": {**sizes, "model_type": text}}, 16)
+    assert products(whole) == products(imported({"model_type": text, **sizes}, 16))
+    path = tmp_path / "config.json"
+    assert any(note.startswith("vision_config: images are left out") for note in notes_of(path, keys))
+    with pytest.raises(InputError, match=r"text_config\.hidden_size: expected a whole number"):
+        imported({**keys, "text_config": {"hidden_size": 0}})
+    with pytest.raises(InputError, match="text_config: expected a map of keys"):
+        imported({**keys, "text_config": 3})
+    assert "left out: text_config.strange: 1" in " ".join(notes_of(path, {**keys, "text_config": {"strange": 1}}))

@@ -28,6 +28,7 @@ from clustersim.interchange.hf_config.mixtral import gpt_oss, llama4_text, mixtr
 from clustersim.interchange.hf_config.qwen_vl import qwen2_5_vl
 from clustersim.interchange.hf_config.swin import swin
 from clustersim.interchange.hf_config.t5 import mt5, t5, umt5
+from clustersim.interchange.hf_config.text_alone import gemma3, llama4
 from clustersim.interchange.hf_config.vit import dinov2, vit
 from clustersim.interchange.hf_config.whisper import whisper
 from clustersim.interchange.imported import Imported
@@ -54,6 +55,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "falcon": falcon,
         "gemma": gemma,
         "gemma2": gemma2,
+        "gemma3": gemma3,
         "gemma3_text": gemma3_text,
         "gpt2": gpt2,
         "gpt_bigcode": gpt_bigcode,
@@ -62,6 +64,7 @@ FAMILIES = Registry[Callable[[BlockBuilder, Config], None]](
         "gpt_oss": gpt_oss,
         "gptj": gptj,
         "llama": llama,
+        "llama4": llama4,
         "llama4_text": llama4_text,
         "llava": llava,
         "mamba": mamba,

@@ -14,7 +14,7 @@ from clustersim.model.builder import Tensor
 
 
 @dataclass(frozen=True)
-class TextTower:
+class TextSizes:
     """A tower for texts."""
 
     features: int
@@ -25,7 +25,7 @@ class TextTower:
 
 
 @dataclass(frozen=True)
-class ImageTower:
+class Vision:
     """A tower for images of [height, width]; `own` are those whose positions it has learned."""
 
     features: int
@@ -90,10 +90,10 @@ def _note_products(config: Config, width: int) -> None:
     )
 
 
-def text_of(config: Config) -> TextTower:
+def text_of(config: Config) -> TextSizes:
     """Return the tower of a text config."""
     positions = config.size("max_position_embeddings")
-    return TextTower(
+    return TextSizes(
         features=config.size("hidden_size"),
         vocabulary=config.size("vocab_size"),
         positions=positions,
@@ -102,14 +102,14 @@ def text_of(config: Config) -> TextTower:
     )
 
 
-def vision_of(config: Config, model_type: str) -> ImageTower:
+def vision_of(config: Config, model_type: str) -> Vision:
     """Return the tower of a config's `vision_config`."""
     part = config.part("vision_config", model_type)
     image, patch = image_sides(part), sides(part, "patch_size")
     if min(image) < max(patch):
         part.wrong("patch_size", f"expected at most image_size, {min(image)} (got {max(patch)})", max(patch))
     part.without_effect("projection_dim")
-    return ImageTower(
+    return Vision(
         features=part.size("hidden_size"),
         channels=part.size("num_channels"),
         image=image,
@@ -137,19 +137,19 @@ def _stack(config: Config) -> Stack:
     )
 
 
-def text_tower(net: BlockBuilder, text: TextTower, causal: bool) -> Tensor:
+def text_tower(net: BlockBuilder, text: TextSizes, causal: bool) -> Tensor:
     """Add the layers of a text, up to its last norm."""
     x = net.embedding("text.embedding", text.tokens, text.features, [text.vocabulary, text.positions])
     return transformer(net, "text.layers", x, text.stack, causal=causal)
 
 
-def patch_tokens(net: BlockBuilder, vision: ImageTower, bias: bool) -> Tensor:
+def patch_tokens(net: BlockBuilder, vision: Vision, bias: bool) -> Tensor:
     """Add the convolution that makes a token of each patch."""
     image = net.input(vision.channels, *vision.image)
     return net.conv("vision.patches", image, vision.features, vision.patch, vision.patch, bias=bias)
 
 
-def clip_vision(net: BlockBuilder, vision: ImageTower) -> Tensor:
+def clip_vision(net: BlockBuilder, vision: Vision) -> Tensor:
     """Add CLIP's layers of an image: a class token, positions, a norm, and the blocks."""
     features = vision.features
     x = Tensor(features, patch_tokens(net, vision, bias=False).positions + 1)
@@ -158,7 +158,7 @@ def clip_vision(net: BlockBuilder, vision: ImageTower) -> Tensor:
     return transformer(net, "vision.layers", x, vision.stack)
 
 
-def siglip_vision(net: BlockBuilder, vision: ImageTower) -> Tensor:
+def siglip_vision(net: BlockBuilder, vision: Vision) -> Tensor:
     """Add SigLIP's layers of an image, pooled by one learned query if it has that head."""
     features, stack = vision.features, vision.stack
     x = Tensor(features, patch_tokens(net, vision, bias=True).positions)

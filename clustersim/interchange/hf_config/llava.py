@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clustersim.interchange.hf_config.clip import ImageTower, clip_vision, first_token, siglip_vision, vision_of
+from clustersim.interchange.hf_config.clip import Vision, clip_vision, first_token, siglip_vision, vision_of
 from clustersim.interchange.hf_config.config import DEFAULT_TOKENS, Config
 from clustersim.interchange.hf_config.gemma import gemma, gemma2
 from clustersim.interchange.hf_config.llama import llama, mistral, olmo2, phi3, qwen2, qwen3
@@ -18,7 +18,7 @@ TEXTS: dict[str, Callable[[BlockBuilder, Config], None]] = {
     "phi3": phi3, "qwen2": qwen2, "qwen3": qwen3,
 }  # fmt: skip
 """Language models of a `text_config`."""
-VISIONS: dict[str, Callable[[BlockBuilder, ImageTower], Tensor]] = {
+VISIONS: dict[str, Callable[[BlockBuilder, Vision], Tensor]] = {
     "clip_vision_model": lambda net, vision: net.layer_norm("vision.post_norm", first_token(clip_vision(net, vision))),
     "siglip_vision_model": siglip_vision,
 }

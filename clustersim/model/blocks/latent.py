@@ -56,7 +56,8 @@ def latent_attention(net: BlockBuilder, name: str, x: Tensor, sizes: Latent) -> 
     """Add multi-head latent attention, as it trains: keys and values of every head are made from one latent.
 
     The products into the latents are computed by every GPU of a tensor parallel group, as in Megatron-LM
-    (core/transformer/multi_latent_attention.py: `linear_q_down_proj` and `linear_kv_down_proj` are duplicated).
+    (core/transformer/multi_latent_attention.py, commit 003b4ce2: `linear_q_down_proj` and `linear_kv_down_proj` are
+    `duplicated`).
     """
     tokens, each = x.height, sizes.plain + sizes.rotated
     net.linear(f"{name}.key_value_down", x, sizes.key_rank + sizes.rotated, bias=sizes.bias, whole=True)

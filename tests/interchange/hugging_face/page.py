@@ -56,6 +56,7 @@ Kinds of decoders that differ from their class in transformers:
   library; here it is one kernel, which skips masked pairs. A note says so.
 - `deepseek_v3` with `num_nextn_predict_layers`: the blocks that predict more tokens are added, which transformers
   leaves out.
+- `gemma3` and `llama4`, as they are published with an image tower: the text model alone is built, and a note says so.
 
 Other kinds:
 
