@@ -111,6 +111,13 @@ def test_eight_gigabytes_take_as_long_in_a_rack_as_was_measured() -> None:
     assert size / seconds * 2 * 71 / 72 == pytest.approx(835e9, rel=0.02)
 
 
+def test_eight_gpus_of_two_hosts_are_near_what_was_measured() -> None:
+    """811 GB/s with NVLink between two hosts of a rack, which nothing was fitted to (lixueduan.com, 13-gb200-mnnvl)."""
+    num_bytes = 2**33
+    busbw = num_bytes * 2 * 7 / 8 / time_all_reduce(racks(2), 8, num_bytes)
+    assert busbw == pytest.approx(811e9, rel=0.15)
+
+
 def test_nccl_treats_a_domain_as_one_host() -> None:
     rack = load_topology(racks(18))
     assert [len(paths) for paths in channels(rack, np.arange(72)).paths] == [1]
