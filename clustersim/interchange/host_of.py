@@ -14,6 +14,7 @@ from clustersim.hardware import load_cpu, load_gpu
 from clustersim.hardware.sheet import Gpu
 from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.training_cards import with_training_cards
+from clustersim.topology.dgx import NvswitchHost
 from clustersim.topology.explicit_host import MAX_LINKS
 from clustersim.topology.host_plan import HostPlan
 from clustersim.topology.host_table import HOSTS
@@ -62,6 +63,8 @@ def host_of(shape: HostShape, gpu: str) -> HostTemplate:
     sheet = load_gpu(gpu)
     told, notes = with_training_cards(shape)
     told, more = _with_nvswitches(told if told.sockets_are_known else _at_one_socket(told), sheet)
+    if not told.nvlinks_are_known:
+        told, more = _with_usual_nvlinks(told, sheet)
     if len(told.joints) > MAX_LINKS:
         got = f"{len(told.joints)} links"
         raise InputError(f"the host has {got} between its devices", got=got, allowed=f"at most {MAX_LINKS}")
@@ -142,6 +145,20 @@ def _at_one_socket(shape: HostShape) -> HostShape:
     devices = tuple(device for device in shape.devices if device.name not in others)
     joints = (replace(joint, b=first if joint.b in others else joint.b) for joint in shape.joints)
     return replace(shape, devices=devices, joints=tuple(joint for joint in joints if joint.kind != "sockets"))
+
+
+def _with_usual_nvlinks(shape: HostShape, gpu: Gpu) -> tuple[HostShape, tuple[str, ...]]:
+    """Return a host whose file says nothing of NVLink with all links of a GPU to an NVSwitch, where that is usual."""
+    names = _TEMPLATES.get(gpu.board, ())
+    usual = next((name for name in names if name in HOSTS and issubclass(HOSTS[name], NvswitchHost)), None)
+    if usual is None or shape.num_gpus < 2:
+        return shape, () if gpu.nvlink is None else ("the file says nothing of links between GPUs: there are none",)
+    joints = (HostJoint(name, "nvswitch0", "nvlink", gpu.num_nvlinks) for name in shape.gpus)
+    note = (
+        f"the file says nothing of links between GPUs: all {gpu.num_nvlinks} of each are at NVSwitches, as in {usual}"
+    )
+    devices = (*shape.devices, HostDevice("nvswitch0", "nvswitch"))
+    return replace(shape, devices=devices, joints=(*shape.joints, *joints)), (note,)
 
 
 def _with_nvswitches(shape: HostShape, gpu: Gpu) -> tuple[HostShape, tuple[str, ...]]:

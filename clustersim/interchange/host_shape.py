@@ -50,9 +50,9 @@ class HostShape:
 
     `gpudirect` is whether cards read GPU memory, None if unknown. `pcie_is_known` is false if the tool does not say
     where the GPUs are on PCIe; they are then below the first socket. `sockets_are_known` is false if devices may share
-    sockets that the tool keeps apart. `cpu` is the sheet that the tool's name fits, `memory_bytes` the memory of the
-    host, and `num_hosts` the number of hosts like this one whose NVSwitches are connected. `notes` say what is not
-    represented.
+    sockets that the tool keeps apart, and `nvlinks_are_known` if it says nothing of links between GPUs. `cpu` is the
+    sheet that the tool's name fits, `memory_bytes` the memory of the host, and `num_hosts` the number of hosts like
+    this one whose NVSwitches are connected. `notes` say what is not represented.
     """
 
     devices: tuple[HostDevice, ...]
@@ -60,6 +60,7 @@ class HostShape:
     gpudirect: bool | None = None
     pcie_is_known: bool = True
     sockets_are_known: bool = True
+    nvlinks_are_known: bool = True
     cpu: str | None = None
     memory_bytes: float | None = None
     num_hosts: int = 1

@@ -86,13 +86,15 @@ def read_lstopo(text: str) -> HostShape:
     reader.joints += joined(nodes.values())
     sheets = {found[key].name for _, key in gpus}
     sheet = next(iter(sheets)) if len(sheets) == 1 else None
-    reader.joints += _nvlinks(root, machine, reader, _raw_rate(sheet))
+    links = list(_nvlinks(root, machine, reader, _raw_rate(sheet)))
+    reader.joints += links
     order = {"gpu": 0, "socket": 1}
     devices = sorted(reader.devices, key=lambda device: order.get(device.kind, 2))
     devices.sort(key=lambda device: int(device.name[3:]) if device.kind == "gpu" else len(gpus))
     return HostShape(
         (*devices, *([HostDevice("nvswitch0", "nvswitch")] * any(each.b == "nvswitch0" for each in reader.joints))),
         tuple(reader.joints),
+        nvlinks_are_known=bool(links),
         cpu=_processor(machine),
         memory_bytes=memory_bytes,
         notes=tuple(reader.notes),

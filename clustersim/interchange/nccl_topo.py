@@ -31,10 +31,14 @@ _KNOWN = {
 
 @dataclass
 class _Gpu:
-    """A GPU: its bus, its number, and its links as (kind, bus of the other end, how many, class of the other end)."""
+    """A GPU: its bus, its number, and its links as (kind, bus of the other end, how many, class of the other end).
+
+    `is_found` is false if the file has the PCI device only, as one that is written by hand.
+    """
 
     bus: str
     dev: int
+    is_found: bool
     device: str
     links: list[tuple[str, str, int, str]]
     sheet: str | None
@@ -169,7 +173,7 @@ def _read_gpu(node: Element, gpu: Element | None, above: str, slot: str | None, 
     name = host.add("gpu", above, slot, f"a GPU at {bus}")
     host.by_bus[bus] = name
     dev = len(host.gpus) if gpu is None or gpu.get("dev") is None else _number(gpu, "dev")
-    host.gpus.append(_Gpu(bus, dev, name, links, sheet))
+    host.gpus.append(_Gpu(bus, dev, gpu is not None, name, links, sheet))
 
 
 def _gpu_link(link: Element) -> tuple[str, str, int, str]:
@@ -227,6 +231,7 @@ def _shape(host: _Host) -> HostShape:
         ),
         tuple(joints),
         gpudirect=any(host.gdr) if host.gdr and any(device.kind == "nic" for device in others) else None,
+        nvlinks_are_known=any(gpu.is_found for gpu in host.gpus),
         cpu=host.cpu,
         notes=tuple(dict.fromkeys(host.notes)),
     )

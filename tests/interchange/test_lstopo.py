@@ -102,6 +102,13 @@ def test_nvlinks_are_counted_by_their_rate() -> None:
     assert HostJoint("gpu1", "socket0", "nvlink", 1) in shape.joints
 
 
+def test_without_a_matrix_the_usual_nvlinks_are_taken_and_noted() -> None:
+    """lstopo has the matrix only if it was built with NVML."""
+    shape = read_lstopo(topology(package(0, root_complex(gpu(0), gpu(1)))))
+    assert not shape.nvlinks_are_known
+    assert any("as in dgx-a100" in note for note in host_of(shape, "a100-40gb").notes)
+
+
 def test_xgmi_and_a_matrix_of_one_type_are_read() -> None:
     amd = "1200 [1002:ffff]"
     links = '<distances2 type="OSDev" nbobjs="2" name="XGMIBandwidth" indexing="gp"><indexes>200 201 </indexes>'

@@ -124,6 +124,19 @@ def test_cards_without_pcie_and_files_by_hand_are_read() -> None:
     assert (shape.num_gpus, shape.gpudirect) == (1, None)
 
 
+def test_nvlinks_that_a_file_by_hand_does_not_have_are_the_usual_ones_and_noted() -> None:
+    """As in the files of AWS's plugin for p4d: PCI devices only."""
+    pci = '<pci busid="0000:{:02x}:00.0" class="0x030200"/>'
+    text = system(*("".join(pci.format(4 * cpu + number) for number in range(4)) for cpu in range(2)))
+    shape = read_nccl_topology(text)
+    assert not shape.nvlinks_are_known
+    found = host_of(shape, "a100")
+    assert [link["count"] for link in found.host["links"] if link["b"] == "nvswitch0"] == [12] * 8
+    assert any("all 12 of each are at NVSwitches, as in dgx-a100" in note for note in found.notes)
+    assert "the file says nothing of links between GPUs: there are none" in host_of(shape, "a100-pcie").notes
+    assert not any("links between GPUs" in note for note in host_of(shape, "t4").notes)
+
+
 def test_gpus_without_nvlink_are_at_their_sockets_and_switches() -> None:
     found = host_of(read_nccl_topology(switched(8, 0)), "t4")
     nodes = Counter(node["kind"] for node in found.host["nodes"])
