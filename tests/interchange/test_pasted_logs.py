@@ -320,8 +320,11 @@ def test_compressed_logs_are_read_and_bounded(tmp_path: Path) -> None:
     ],
 )
 def test_mutated_logs_are_read_or_refused(tmp_path: Path, text: str, name: str, collective: str | None) -> None:
-    _, num_refused = check_mutations(lambda path: read_benchmark(path, collective), text.encode(), tmp_path / name)
+    num_read, num_refused = check_mutations(
+        lambda path: read_benchmark(path, collective), text.encode(), tmp_path / name
+    )
     assert num_refused > 20
+    assert num_read > 20
 
 
 def test_hosts_that_run_alone_are_apart_by_their_addresses(tmp_path: Path) -> None:
