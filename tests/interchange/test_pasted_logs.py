@@ -55,6 +55,13 @@ def table(rows: str, program: str | None = None, num_ranks: int = 4, header: str
     return "\n".join([*lines, "# Avg bus bandwidth    : 3.4", ""])
 
 
+NVBANDWIDTH_TEST = {
+    "name": "device_to_host_memcpy_ce",
+    "status": "Passed",
+    "bandwidth_description": "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s) ",
+    "bandwidth_matrix": [["40.00", "N/A"]],
+}
+NVBANDWIDTH_JSON = {"nvbandwidth": {"testcases": [NVBANDWIDTH_TEST]}}
 HEADING = "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"
 SUM = " 1048576 262144 float sum -1 131.0 8.00 12.01 0 130.0 8.07 12.10 0\n"
 NONE = " 1048576 262144 float none -1 131.0 8.00 6.00 0 130.0 8.07 6.05 0\n"
@@ -317,11 +324,15 @@ def test_compressed_logs_are_read_and_bounded(tmp_path: Path) -> None:
         (OSU_ALL_REDUCE, "osu.log", None),
         (P2P, "p2p.log", None),
         (NVBANDWIDTH, "nvbandwidth.log", None),
+        (json.dumps(NVBANDWIDTH_JSON), "nvbandwidth.json", None),
     ],
 )
 def test_mutated_logs_are_read_or_refused(tmp_path: Path, text: str, name: str, collective: str | None) -> None:
-    _, num_refused = check_mutations(lambda path: read_benchmark(path, collective), text.encode(), tmp_path / name)
+    num_read, num_refused = check_mutations(
+        lambda path: read_benchmark(path, collective), text.encode(), tmp_path / name
+    )
     assert num_refused > 20
+    assert num_read > 20
 
 
 def test_hosts_that_run_alone_are_apart_by_their_addresses(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ _MOST_CHARACTERS = 4_000_000
 
 def is_process_groups(message: ProtoMessage) -> bool:
     """Say whether a node has the process groups of its rank."""
-    return message.kind == METADATA and _NODE in message.name
+    return message.kind == METADATA and _NODE in message.name and bool(message.inputs.strip())
 
 
 def process_groups(message: ProtoMessage, num_ranks: int) -> dict[str, tuple[int, ...]]:
