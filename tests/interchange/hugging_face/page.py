@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,13 @@ class Row(NamedTuple):
 
 
 def row_of(case: Case) -> Row:
-    """Compute one row."""
+    """Return one row; each is computed once."""
+    return _row_of(CASES.index(case))
+
+
+@cache
+def _row_of(number: int) -> Row:
+    case = CASES[number]
     small = {**case.keys, **case.flop_keys}
     with tempfile.TemporaryDirectory() as folder:
         model = imported(Path(folder), case.keys, case.tokens, case.image_size)
