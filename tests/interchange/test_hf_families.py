@@ -291,7 +291,8 @@ def test_a_config_may_say_that_attention_is_eager(imported: Import) -> None:
 TRAINED: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
     (
         {"model_type": "whisper", "d_model": 768, "encoder_layers": 12, "decoder_layers": 12,
-         "encoder_attention_heads": 12, "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072},
+         "encoder_attention_heads": 12, "decoder_attention_heads": 12, "encoder_ffn_dim": 3072,
+         "decoder_ffn_dim": 3072},
         16, {},
     ),
     ({"model_type": "swin"}, 128, {}),
