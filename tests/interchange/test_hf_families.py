@@ -290,13 +290,13 @@ def test_a_config_may_say_that_attention_is_eager(imported: Import) -> None:
 
 TRAINED: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
     (
-        {"model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32,
-         "encoder_attention_heads": 20, "decoder_attention_heads": 20, "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120,
-         "num_mel_bins": 128, "vocab_size": 51_866},
-        8, {},
+        {"model_type": "whisper", "d_model": 768, "encoder_layers": 12, "decoder_layers": 12,
+         "encoder_attention_heads": 12, "decoder_attention_heads": 12, "encoder_ffn_dim": 3072,
+         "decoder_ffn_dim": 3072},
+        16, {},
     ),
     ({"model_type": "swin"}, 128, {}),
-    ({"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64}, 2, {}),
+    ({"model_type": "mamba", "hidden_size": 1024, "num_hidden_layers": 48}, 4, {}),
     ({"model_type": "llava"}, 2, {"sharding": "zero-3", "recompute": "full"}),
 ]  # fmt: skip
 
