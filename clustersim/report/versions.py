@@ -70,6 +70,8 @@ def versions_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Version
     end_s = float(applied_s[known].max())
     window_s = _SHOWN * float((applied_s[known] - read_s[known]).mean())
     rows = known[applied_s[known] > end_s - window_s]
+    if not len(rows):
+        return None
     every = np.asarray(log.worker)
     workers = _workers(sorted(set(every[rows].tolist())), every[rows[log.staleness[rows].argmax()]], max_lanes)
     rows = rows[np.isin(every[rows], workers)]

@@ -7,12 +7,15 @@ import json
 import os
 import tempfile
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from clustersim.errors import InputError, Mistake
+from clustersim.reading.packed import parse_json, read_packed
+from clustersim.reading.typed import wrong_types
 from clustersim.results.run import RESULT_SCHEMA, Sweep
 
+_MOST_BYTES = 2 << 30
 _MADE_BY, _HEAD_BYTES = b'<meta name="generator" content="clustersim', 4096  # in the head of a report
 
 
@@ -96,20 +99,22 @@ def read_sweep(path: str | Path) -> Sweep:
     path = Path(path)
     if path.is_dir():
         path = path / "result.json"
-    try:
-        data = path.read_bytes()
-        document = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except FileNotFoundError:
-        raise _read_error(path, "no saved run found; `clustersim run` makes one") from None
-    except (OSError, EOFError, ValueError) as error:
-        raise _read_error(path, f"not a saved run (`clustersim run` writes result.json): {error}") from None
+    if not path.exists():
+        raise _read_error(path, "no saved run found; `clustersim run` makes one")
+    document = parse_json(
+        read_packed(path, _MOST_BYTES), str(path), "a saved run (`clustersim run` writes result.json)"
+    )
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != RESULT_SCHEMA:
         raise _read_error(path, f"not a saved run: its schema is {schema!r}", repr(schema), RESULT_SCHEMA)
     try:
-        return Sweep.from_dict(document)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        sweep = Sweep.from_dict(document)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise _read_error(path, f"not a complete saved run: {error}") from None
+    wrong = next(chain(wrong_types(sweep, Sweep), sweep.contradictions()), None)
+    if wrong is not None:
+        raise _read_error(path, f"not a saved run: {wrong}")
+    return sweep
 
 
 def _read_error(path: Path, message: str, got: str | None = None, allowed: str | None = None) -> InputError:

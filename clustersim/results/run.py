@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from clustersim.reading.typed import wrong_types
 from clustersim.results.anchor import Anchor
 from clustersim.results.band import Band
 from clustersim.results.failures import FailureTimes
@@ -27,6 +28,9 @@ WEIGHT_VERSIONS = "weight_versions"
 
 _LOGS = frozenset(["cycles", "updates", "more_updates"])
 """Fields with a `to_dict` of their own."""
+
+_STALENESS: Any = Mapping[str, float | tuple[tuple[int, int], ...]]
+"""Mean, percentiles and maximum in versions, and the histogram as rows of (versions, gradients)."""
 
 _DETAIL = _LOGS | frozenset(
     [
@@ -258,6 +262,23 @@ class Run:
             del document["failures"]["downtimes"]
         return document
 
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot be true, of values of the right types: nothing for what a simulation gave."""
+        for name in ("num_gpus", "batch_per_gpu", "iteration_s", "samples_per_s"):
+            if not getattr(self, name) > 0:
+                yield f"{name} is {getattr(self, name)!r}, not above 0"
+        yield from wrong_types(self.staleness, _STALENESS, "staleness")
+        summary = {key: isinstance(self.staleness.get(key), int | float) for key in ("mean", "p99", "max")}
+        if self.staleness and not (all(summary.values()) and isinstance(self.staleness.get("histogram"), list | tuple)):
+            yield f"staleness lacks {next((key for key in summary if not summary[key]), 'histogram')}"
+        for name in ("spans", "updates", "cycles"):
+            lengths = {len(column) for column in vars(getattr(self, name)).values()}
+            if len(lengths) > 1:
+                yield f"{name} has columns of {min(lengths)} and {max(lengths)} rows"
+        for name in ("spans", "cycles"):
+            if not all(0 <= rank < self.num_gpus for rank in getattr(self, name).rank):
+                yield f"{name}.rank has a rank that is not one of {self.num_gpus} GPUs"
+
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Run:
         """Return the run of a JSON document, with or without detail."""
@@ -309,6 +330,13 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         return sweep_html(self)
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot be true of a run, of values of the right types: nothing for what a simulation gave."""
+        if not self.runs:
+            yield "it has no runs"
+        for number, run in enumerate(self.runs):
+            yield from (f"runs.{number}.{text}" for text in run.contradictions())
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the sweep as a `clustersim.result/1` document."""

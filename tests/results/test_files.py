@@ -56,7 +56,8 @@ def test_the_short_form_leaves_the_spans_out():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "not a saved run .`clustersim run` writes result.json."),
+        ("{", "is truncated after 1 characters"),
+        ("no JSON", "expected a saved run .`clustersim run` writes result.json."),
         ("[]", "schema is None"),
         ('{"schema": "other/1"}', "schema is 'other/1'"),
         ('{"schema": "clustersim.result/1"}', "not a complete saved run"),
