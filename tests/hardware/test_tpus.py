@@ -40,7 +40,7 @@ def tokens_per_s(model: str, dims: list[int], batch: int, blocks: int) -> float:
             "num_gpus": prod(dims),
             "batch": {"per_gpu": batch},
             "topology": slice_of(dims),
-            "software": {"name": "maxtext-tpu", "head": "as-others"},
+            "software": "maxtext-tpu",
             "parallelism": {"sharding": "zero-3", "recompute": "full", "recompute_blocks": blocks},
             "optimizer": "adam",
             "memory_check": False,
