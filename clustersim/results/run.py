@@ -268,9 +268,10 @@ class Run:
             if not getattr(self, name) > 0:
                 yield f"{name} is {getattr(self, name)!r}, not above 0"
         yield from wrong_types(self.staleness, _STALENESS, "staleness")
-        summary = {key: isinstance(self.staleness.get(key), int | float) for key in ("mean", "p99", "max")}
-        if self.staleness and not (all(summary.values()) and isinstance(self.staleness.get("histogram"), list | tuple)):
-            yield f"staleness lacks {next((key for key in summary if not summary[key]), 'histogram')}"
+        needed = ("mean", "p99", "histogram") if self.staleness.get("max") else ("mean",) if self.staleness else ()
+        for key in needed:
+            if not isinstance(self.staleness.get(key), list | tuple if key == "histogram" else int | float):
+                yield f"staleness lacks {key}"
         for name in ("spans", "updates", "cycles"):
             lengths = {len(column) for column in vars(getattr(self, name)).values()}
             if len(lengths) > 1:
