@@ -260,7 +260,8 @@ def on_tensor_cores() -> dict[str, str]:
     found = {}
     for name in GPUS:
         try:
-            found[name] = constants_of(load_gpu(name), "tensor").chip
+            if load_gpu(name).product_share is None:
+                found[name] = constants_of(load_gpu(name), "tensor").chip
         except InputError:
             continue
     return found
