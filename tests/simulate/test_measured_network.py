@@ -51,7 +51,7 @@ def log(tmp_path: Path) -> str:
         for rank in range(8)
     )
     table = "\n".join(
-        f" {row['num_bytes']:.0f} {row['num_bytes'] / 4:.0f} float sum -1 {1e6 * row['time_s']:.3f} 1.0 1.0 0"
+        f" {row['num_bytes']:.0f} {row['num_bytes'] / 4:.0f} float sum -1 {1e6 * row['time_s']:.3f} 1.0 1.75 0"
         for row in rows
     )
     path = tmp_path / "all_reduce_perf.log"
