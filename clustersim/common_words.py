@@ -75,6 +75,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
              "ndr": "that is infiniband-ndr", "hdr": "that is infiniband-hdr", "edr": "that is infiniband-edr",
              "nvlink": "name a generation: nvlink-4", "ethernet": "name a rate: ethernet-100g",
              "efa": "name a rate: efa-400g"},
+    "transport": {"rccl": "RCCL is nccl, on AMD's GPUs", "oneccl": "that is mpi", "infiniband": "that is a link: nccl"},
     "operation with FLOP or a shape": {
            "conv2d": "that is convolution", "conv": "that is convolution", "linear": "that is fully-connected",
            "dense": "that is fully-connected", "gemm": "that is fully-connected", "matmul": "that is fully-connected",
