@@ -48,7 +48,10 @@ def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
     row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in BREAKDOWN}
     row |= _interval(run) | _band(run)
     row |= {f"staleness_{name}": run.staleness.get(name) for name in ("mean", "p50", "p99", "max")}
+    row |= {"tokens_per_s": run.tokens_per_s, "mfu": run.mfu, "hfu": run.hfu}
     row["memory_bytes"] = run.memory_bytes
+    row |= {"dollars_per_hour": run.dollars_per_hour, "dollars_per_million_samples": run.dollars_per_million("samples")}
+    row["dollars_per_million_tokens"] = run.dollars_per_million("tokens") if run.tokens_per_sample else None
     row |= {f"provenance_{name}": run.provenance.get(name, 0.0) for name in ("measured", "published", "estimated")}
     if run.anchor is not None:
         row |= {"anchor_factor": run.anchor.factor, "anchor_fixed_s": run.anchor.fixed_s}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -100,6 +100,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found = [_speedup(run, level), _time_to_train(sweep, run)]
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
+    found.append(_tokens(run))
     found.append(_real_tokens(run))
     found.append(_band(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
@@ -110,6 +111,14 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(_anchor(run))
     found.append(_error(sweep))
     return tuple(tile for tile in found if tile)
+
+
+def _tokens(run: Run) -> Tile | None:
+    """Return the tokens per second of a GPU, and the model FLOP utilisation; None for models without tokens."""
+    if run.tokens_per_s is None or run.mfu is None:
+        return None
+    note = f"MFU {percent(run.mfu)}" if run.hfu == run.mfu else f"MFU {percent(run.mfu)}, HFU {percent(run.hfu or 0.0)}"
+    return Tile("Tokens per second and GPU", count(run.tokens_per_s / run.num_gpus), note)
 
 
 def _real_tokens(run: Run) -> Tile | None:
@@ -190,7 +199,8 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
     priced, unit = any(run.iteration_dollars is not None for run in runs), unit_of_cost(runs)
-    headings += ["$/h", f"$/M {unit}"] * priced
+    worded = unit == "tokens"
+    headings += ["tokens/s", "MFU"] * worded + ["$/h", f"$/M {unit}"] * priced
     body = []
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
@@ -198,7 +208,8 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
         cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
-        cells += [_dollars(run.dollars_per_hour), _dollars(run.dollars_per_million(unit))] * priced
+        cells += [_known(run.tokens_per_s, count), _known(run.mfu, percent)] * worded
+        cells += [_known(run.dollars_per_hour, count), _known(run.dollars_per_million(unit), count)] * priced
         body.append(cells)
     return headings, body
 
@@ -208,8 +219,8 @@ def unit_of_cost(runs: Sequence[Run]) -> Literal["tokens", "samples"]:
     return "tokens" if all(run.tokens_per_sample for run in runs) else "samples"
 
 
-def _dollars(amount: float | None) -> str:
-    return "–" if amount is None else count(amount)
+def _known(value: float | None, text: Callable[[float], str]) -> str:
+    return "–" if value is None else text(value)
 
 
 METRIC_COLUMNS = {

@@ -29,6 +29,9 @@ WEIGHT_VERSIONS = "weight_versions"
 _LOGS = frozenset(["cycles", "updates", "more_updates"])
 """Fields with a `to_dict` of their own."""
 
+_DERIVED = ("tokens_per_s", "dollars_per_hour")
+"""Properties that the JSON has beside the fields."""
+
 _STALENESS: Any = Mapping[str, float | tuple[tuple[int, int], ...]]
 """Mean, percentiles and maximum in versions, and the histogram as rows of (versions, gradients)."""
 
@@ -157,7 +160,8 @@ class Run:
     logs of the other simulated replicates. `adapters` is the number of network adapters per host that messages use, and
     the number of those for the GPUs in use; None where no message leaves a host. `iteration_dollars` is the cost of all
     workers' GPUs for `iteration_s`, and `iteration_joules` their energy at full power; None where a data sheet does not
-    say. `tokens_per_sample` is set for models of language. `layout` is set where a rank does not train a whole replica:
+    say. `tokens_per_sample` is set for models of language. `mfu` is the share of the GPUs' peak that the model's FLOP
+    use, and `hfu` that with the FLOP of recomputed layers. `layout` is set where a rank does not train a whole replica:
     its `kind`, and its size along each axis (`tensor`, `context`, `expert`, `data`, `pipeline`); otherwise empty.
     `kernels` is the source of the times of single
     kernels, the `law` or `measured` tables. `gpu_memory_bytes` is the memory of a GPU, and
@@ -207,6 +211,8 @@ class Run:
     iteration_dollars: float | None = None
     iteration_joules: float | None = None
     tokens_per_sample: float | None = None
+    mfu: float | None = None
+    hfu: float | None = None
     layout: Mapping[str, Any] = field(default_factory=dict)
     memory_lines: tuple[MemoryLine, ...] = field(default=(), repr=False)
     kernels: str = "law"
@@ -221,6 +227,11 @@ class Run:
     def has_ideal_network(self) -> bool:
         """Whether messages take no time but that of their bytes on the links."""
         return self.transport == "ideal" and self.num_gpus > 1
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens that are trained per second; None for models without tokens."""
+        return None if self.tokens_per_sample is None else self.tokens_per_sample * self.samples_per_s
 
     @property
     def dollars_per_hour(self) -> float | None:
@@ -252,6 +263,7 @@ class Run:
         left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
         document = asdict(replace(self, **left_out))
         document["band"] = None if self.band is None else self.band.to_dict()
+        document |= {key: getattr(self, key) for key in _DERIVED}
         if detail:
             document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
             document["more_updates"] = [log.to_dict() for log in self.more_updates]
@@ -283,7 +295,7 @@ class Run:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Run:
         """Return the run of a JSON document, with or without detail."""
-        values = dict(document)
+        values = {key: value for key, value in document.items() if key not in _DERIVED}
         if values["interval"] is not None:
             values["interval"] = Interval.from_dict(values["interval"])
         if values.get("features") is not None:

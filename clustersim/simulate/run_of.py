@@ -34,6 +34,7 @@ from clustersim.results import (
 )
 from clustersim.scenario import Point
 from clustersim.simulate.features import features_of
+from clustersim.simulate.flop_utilisation import flop_utilisation
 from clustersim.simulate.outcome import Outcome, mean_over_outcomes, mean_parts
 from clustersim.simulate.pipedream_updates import micro_batch_update_facts
 from clustersim.simulate.setup import Setup
@@ -93,6 +94,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         },
         iteration_dollars=dollars(kinds, iteration_s, point.prices),
         tokens_per_sample=_tokens(setup),
+        **flop_utilisation(setup, samples_per_s, kinds)._asdict(),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
         layout={} if point.is_plain else {"kind": point.parallelism.kind, **asdict(point.grid)},
