@@ -126,6 +126,7 @@ def _print_table(result: Sweep) -> None:
     from clustersim.report.failures import failure_table
     from clustersim.report.jobs import job_table
     from clustersim.report.table import lines_below
+    from clustersim.report.text_table import wrapped
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
     console = Console(width=None if is_known else _PIPED_WIDTH)
@@ -136,7 +137,7 @@ def _print_table(result: Sweep) -> None:
         else:
             console.print(part)
     for line in lines_below(result):
-        typer.echo(line)
+        typer.echo("\n".join(wrapped(line, console.width)))
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

@@ -34,24 +34,26 @@ def init(
         raise InputError(f"{output} exists; name another file, or add --force", got=str(output), allowed="a new file")
     keys = {key: _asked(question, default, read) for key, (question, default, read) in _QUESTIONS.items()}
     keys = {**keys, "batch": {"per_gpu": keys["batch"]}, "precision": "amp-bf16"}
-    sharded, problem = {**keys, "parallelism": {"sharding": "zero-3"}}, None
-    for attempt in (sharded, keys) if _shards_only(keys["software"]) else (keys, sharded):
-        problem = _problem(attempt)
-        if problem is None:
-            keys = attempt
-            break
+    attempts = _attempts(keys)
+    keys = next((attempt for attempt in attempts if _problem(attempt) is None), attempts[-1])
+    problem = _problem(keys)
     written = write_atomically(output, _text(keys))
     if problem is not None:
         typer.echo(f"the scenario is written, and cannot run yet: {problem}", err=True)
     typer.echo(f"scenario: {written}\nnext: clustersim run {written}")
 
 
-def _shards_only(software: str) -> bool:
-    """Return whether a program divides a model by sharding alone, as FSDP does."""
+def _attempts(keys: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the scenarios to try in turn: a program that divides models by sharding alone, as FSDP does, shards first.
+
+    Others shard if the whole model does not fit on each GPU, where they can.
+    """
     from clustersim.software import load_software
 
-    layouts = load_software(software).layouts
-    return "zero-3" in layouts and "tensor" not in layouts
+    layouts, sharded = load_software(keys["software"]).layouts, {**keys, "parallelism": {"sharding": "zero-3"}}
+    if "zero-3" not in layouts:
+        return [keys]
+    return [keys, sharded] if "tensor" in layouts else [sharded]
 
 
 def _problem(keys: dict[str, Any]) -> InputError | None:

@@ -17,6 +17,7 @@ from clustersim.interchange.training_cards import with_training_cards
 from clustersim.topology.dgx import NvswitchHost
 from clustersim.topology.explicit_host import MAX_LINKS
 from clustersim.topology.host_plan import HostPlan
+from clustersim.topology.host_sheets import HOST_SHEETS, host_sheet
 from clustersim.topology.host_table import HOSTS
 
 _TEMPLATES = {
@@ -105,13 +106,27 @@ def _assumed(shape: HostShape, gpu: Gpu) -> Iterator[str]:
         cpu = _cpu(shape, gpu)
         yield f"the sheet of the processor {cpu} has no link between sockets: {_BETWEEN_SOCKETS} is assumed"
     if not shape.nics:
-        yield "no network card is reported: links of a network begin at the sockets"
+        yield (
+            "no network card is reported: a network has one link to each socket. Where the host has cards, add a node "
+            "of `kind: nic` for each, and its link, to the host in the file that is written"
+        )
+    if shape.num_hosts == 1 and (sheets := _domains(gpu.name)):
+        hosts = ", ".join(f"{name} with {domain} hosts" for name, domain in sheets.items())
+        yield f"hosts with {gpu.title} may share NVSwitches ({hosts}): for that, add `nvlink_domain` to the host"
     kinds = {joint.kind for joint in shape.joints if joint.link is None} & {"nvlink", "xgmi"}
     if kinds and gpu.nvlink is None:
         what = " and ".join(sorted({"nvlink": "NVLink", "xgmi": "xGMI"}[kind] for kind in kinds))
         yield f"the sheet of {gpu.title} has no {what}: {_link_of(kinds, gpu)} is assumed for each link"
     if len(shape.of_kind("socket")) > 2:
         yield f"every two of the {len(shape.of_kind('socket'))} NUMA nodes are joined directly, as NCCL assumes"
+
+
+def _domains(gpu: str) -> dict[str, int]:
+    """Return the host sheets with these GPUs whose NVSwitches join several hosts, and how many."""
+    found = {name: host_sheet(name) for name in HOST_SHEETS}
+    options = {name: sheet.options for name, sheet in found.items() if sheet is not None}
+    joined = {name: int(each.get("nvlink_domain", 1)) for name, each in options.items() if each.get("gpu") == gpu}
+    return {name: domain for name, domain in joined.items() if domain > 1}
 
 
 def _cpu(shape: HostShape, gpu: Gpu) -> str:

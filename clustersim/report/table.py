@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clustersim.report.anchor import anchor_lines, without_anchor
@@ -24,7 +25,9 @@ def tables(sweep: Sweep, columns: int) -> list[Table | str]:
     whole = _runs(sweep, shares=True)
     if whole.width() <= columns:
         return whole.parts(columns)
-    return [*_runs(sweep, shares=False).parts(columns), *_shares(sweep).parts(columns)]
+    runs = _runs(sweep, shares=False)
+    shares = replace(_shares(sweep), caption=runs.caption)
+    return [*replace(runs, caption="").parts(columns), *shares.parts(columns)]
 
 
 def table(sweep: Sweep) -> Table:

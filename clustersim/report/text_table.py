@@ -48,15 +48,24 @@ class TextTable:
         groups = self._groups(columns)
         if groups is None:
             return [self._as_lines(columns)]
-        return [self._rich(group, number == 0, number == len(groups) - 1) for number, group in enumerate(groups)]
+        tables: list[Table | str] = [self._rich(group, number == 0) for number, group in enumerate(groups)]
+        return [*tables, "\n".join(self._caption_lines(columns))] if self.caption else tables
 
     def width(self) -> int:
         """Return the columns of text that the table takes if nothing is wrapped."""
         return sum(map(self._widest, range(len(self.headings)))) + len(self.headings) - 1
 
     def rich(self) -> Table:
-        """Return the table in one part."""
-        return self._rich(range(self.num_named, len(self.headings)), True, True)
+        """Return the table in one part, with its caption."""
+        from rich.text import Text
+
+        table = self._rich(range(self.num_named, len(self.headings)), True)
+        if self.caption:
+            table.caption, table.caption_justify = Text(plain(self.caption)), "left"
+        return table
+
+    def _caption_lines(self, columns: int) -> list[str]:
+        return [line for text in self.caption.splitlines() for line in wrapped(text, columns)]
 
     def _widest(self, column: int) -> int:
         return max(len(plain(text)) for text in (self.headings[column], *(row.cells[column] for row in self.rows)))
@@ -77,7 +86,7 @@ class TextTable:
             free -= needed
         return groups
 
-    def _rich(self, group: Sequence[int], is_first: bool, is_last: bool) -> Table:
+    def _rich(self, group: Sequence[int], is_first: bool) -> Table:
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -85,8 +94,6 @@ class TextTable:
         table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
         if is_first:
             table.title, table.title_justify = Text(plain(self.title)), "left"
-        if is_last and self.caption:
-            table.caption, table.caption_justify = Text(plain(self.caption)), "left"
         shown = [*range(self.num_named), *group]
         for column in shown:
             heading, may_wrap = self.headings[column], 0 < column < self.num_named
@@ -99,18 +106,18 @@ class TextTable:
 
     def _as_lines(self, columns: int) -> str:
         """Return one line for each cell, its heading before it, or above it where they do not fit side by side."""
-        lines = [*_wrapped(self.title, columns)]
+        lines = [*wrapped(self.title, columns)]
         for row in self.rows:
             lines.append("")
             for heading, cell in zip(self.headings, row.cells, strict=True):
                 text = plain(cell).replace(" ", _NO_BREAK) if heading in self.headings[self.num_named :] else cell
                 if cell:
-                    lines += _wrapped(f"{heading} {text}", columns)
-        lines += ["", *(line for text in self.caption.splitlines() for line in _wrapped(text, columns))]
+                    lines += wrapped(f"{heading} {text}", columns)
+        lines += ["", *self._caption_lines(columns)]
         return "\n".join(lines).replace(_NO_BREAK, " ").rstrip()
 
 
-def _wrapped(text: str, columns: int) -> list[str]:
+def wrapped(text: str, columns: int) -> list[str]:
     """Return a text as lines of at most so many columns; a word that is longer stays whole."""
     return wrap(plain(text), columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 

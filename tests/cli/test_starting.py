@@ -106,10 +106,14 @@ def test_init_asks_five_questions_and_writes_a_scenario_that_runs(folder: Path) 
 def test_init_shards_what_fsdp_trains_and_says_what_cannot_run(folder: Path) -> None:
     done = CliRunner().invoke(app, ["init", "a.yaml"], input="llama-2-7b\n8\n1\n\npytorch-fsdp\n")
     assert load_scenario("a.yaml").points()[0].point.parallelism.sharding == "zero-3", done.output
-    done = CliRunner().invoke(app, ["init", "b.yaml"], input="llama-2-70b\n8\n1\n\npytorch-ddp\n")
-    assert done.exit_code == 0
-    assert "cannot run yet" in done.output
-    assert Path("b.yaml").exists()
+    for name, software in (("b.yaml", "pytorch-ddp"), ("c.yaml", "torchtitan")):
+        done = CliRunner().invoke(app, ["init", name], input=f"llama-2-70b\n8\n1\n\n{software}\n")
+        assert done.exit_code == 0
+        with pytest.raises(InputError) as caught:
+            load_scenario(name)
+        needs = re.search("this needs [0-9.]+ .B", str(caught.value))
+        assert needs is not None
+        assert needs[0] in done.output, "what is told is of the file that is written"
 
 
 def test_the_end_of_the_input_at_a_question_writes_nothing(

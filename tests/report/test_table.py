@@ -45,10 +45,10 @@ def test_a_second_table_has_what_does_not_fit_and_nothing_is_cut() -> None:
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 80
     assert "…" not in text
-    assert len(tables(of_two_axes(), 80)) == 2
+    assert len([each for each in tables(of_two_axes(), 80) if not isinstance(each, str)]) == 2
     for word in ("hierarchical", "bounded-staleness", "efficiency", "compute", "time shares"):
         assert word in text
-    assert len(tables(of_two_axes(), 200)) == 1
+    assert len([each for each in tables(of_two_axes(), 200) if not isinstance(each, str)]) == 1
 
 
 def test_runs_with_baselines_of_their_own_have_a_column_of_them() -> None:

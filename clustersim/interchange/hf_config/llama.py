@@ -59,6 +59,8 @@ def phi3(net: BlockBuilder, config: Config) -> None:
     width, function = config.size("intermediate_size"), config.function("hidden_act")
     net.keeps = {name for name, key in (("drop", "embd_pdrop"), ("drop1", "resid_pdrop")) if not config.drops(key)}
     net.keeps |= {"drop2"} & {each.replace("1", "2") for each in net.keeps}
+    if config.values.get("attention_bias") is False:  # a key of Phi-4's file that the class does not have
+        config.without_effect("attention_bias")
     config.check()
 
     def feed(name: str, _: int, x: Tensor) -> Tensor:

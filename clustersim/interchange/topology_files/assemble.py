@@ -149,6 +149,11 @@ def _on_network(
     if described is not None and any({c.a, c.b} <= network.known_hosts for c in network.cables):
         message = "hosts of this network pass on messages of others, which a host with devices does not"
         raise InputError(message, got="a host", allowed="a network without cables from host to host")
+    if described is not None and not network.cards_are_known and (num_cards := _num_ports(described)) > 1:
+        network = network.with_cards(num_cards)
+        notes.append(
+            f"the network's file does not say how many cards a host has: each of the {num_cards} is on its leaf"
+        )
     counts = Counter(end for cable in network.cables for end in (cable.a, cable.b))
     cards = {host: counts[host] for host in network.hosts}
     usual = Counter(cards.values()).most_common(1)[0][0]

@@ -59,7 +59,8 @@ class FabricShape:
 
     `gpus_per_host` is known where the file has the GPUs of a host, and `gpu`, their sheet, where it names it. With
     `are_gpus` the hosts are GPUs themselves, which pass on messages of others. `routes` are some that the file states,
-    and `inside` is what it says of a host.
+    and `inside` is what it says of a host. Without `cards_are_known` the file has one cable for each host, whatever the
+    number of its network cards.
     """
 
     hosts: tuple[str, ...]
@@ -71,11 +72,21 @@ class FabricShape:
     gpu: str | None = None
     routes: tuple[StatedRoute, ...] = ()
     inside: HostShape | None = None
+    cards_are_known: bool = True
 
     @cached_property
     def known_hosts(self) -> frozenset[str]:
         """The names of the hosts."""
         return frozenset(self.hosts)
+
+    def with_cards(self, num_cards: int) -> FabricShape:
+        """Return the shape with a cable for each of a host's cards, and links between switches that much wider."""
+        check_size(0, len(self.hosts) * num_cards)
+        cables: list[FabricCable] = []
+        for cable in self.cables:
+            at_host = {cable.a, cable.b} & self.known_hosts
+            cables += [cable] * num_cards if at_host else [replace(cable, times=cable.times * num_cards)]
+        return replace(self, cables=tuple(cables), cards_are_known=True)
 
     def with_link(self, link: str | None, what: str) -> FabricShape:
         """Return the shape with a rate for every cable: `link` where the file has none.

@@ -62,7 +62,11 @@ def read_slurm_topology(text: str) -> FabricShape:
         raise InputError("no switch has nodes", got="no Nodes=", allowed="Nodes=node[001-064]")
     _note_twice(switches, notes)
     return FabricShape(
-        hosts=tuple(hosts), switches=tuple(switches), cables=tuple(_cables(switches, notes)), notes=tuple(notes)
+        hosts=tuple(hosts),
+        switches=tuple(switches),
+        cables=tuple(_cables(switches, notes)),
+        notes=tuple(notes),
+        cards_are_known=False,
     )
 
 

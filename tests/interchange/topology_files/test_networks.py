@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
 from clustersim.errors import InputError
+from clustersim.hardware import load_link
 from clustersim.interchange.simgrid_export import simgrid_platform
 from clustersim.interchange.topology_files import FORMATS, import_topology, topology_text
 from clustersim.interchange.topology_files.torus_structure import torus_places
@@ -448,6 +450,24 @@ class TestHostsOnNetworks:
         found, notes = imported(tmp_path, samples.two_tiers(2, 4, 2, cards=1), samples.MATRIX, gpu="a100")
         assert any("2 network ports and 1 cables" in note for note in notes)
         assert load_topology(found).num_gpus == 16
+
+    @pytest.mark.parametrize("text", [samples.SLURM_TREE, samples.SLURM_BLOCKS])
+    def test_slurm_names_no_cards_so_all_of_a_host_are_on_its_leaf(self, text: str, tmp_path: Path) -> None:
+        found, notes = imported(tmp_path, text, samples.MATRIX, gpu="a100", link="infiniband-hdr")
+        assert any("each of the 2 is on its leaf" in note for note in notes)
+        cluster = load_topology(found)
+        kinds = np.asarray(cluster.link_kinds[0])[cluster.link_kinds[1]]
+        at_host = [
+            link
+            for link in np.flatnonzero(kinds == "infiniband-hdr").tolist()
+            if cluster.node_hosts[cluster.links.src[link]] == 0
+        ]
+        assert len(at_host) == 2
+        rate = load_link("infiniband-hdr").bytes_per_s
+        up = cluster.links.bytes_per_s[
+            (cluster.node_hosts[cluster.links.src] < 0) & (cluster.node_hosts[cluster.links.dst] < 0)
+        ]
+        assert up.min() >= 2 * rate
 
     def test_one_host_alone_and_several_on_a_switch(self, tmp_path: Path) -> None:
         alone, notes = imported(tmp_path, samples.MATRIX, gpu="a100")
