@@ -151,10 +151,11 @@ def _of_documents(layer: Layer, tokens: int, pair_tokens: float, fill: float) ->
         raise InputError(
             message, got=layer.name, allowed="a model with fused attention, or kind: padded", key="packing"
         )
-    share = fill * pair_tokens / tokens
+    document = max(1, round(pair_tokens))  # in both the work and its rate, so that shorter ones never take longer
+    share = fill * document / tokens
     return replace(
         layer,
         flop=layer.flop * share,
         flop_backward_data=layer.flop_backward_data * share,
-        shape={**shape, DOCUMENT: max(1, round(pair_tokens))},
+        shape={**shape, DOCUMENT: document},
     )

@@ -94,6 +94,8 @@ class Numbers(NamedTuple):
 class MemoryRules:
     """How a rank trains: samples of a micro-batch, formats, optimizer, and its share of what replicas shard.
 
+    `share` is that of trained parameters, `frozen_share` that of frozen weights.
+
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are stored at once.
     `casts_all` says that a model is cast whole (`layer_precision`), `from_fp32` that gathered weights are copies of
     fp32 shards, cast for the gather (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the backward pass
@@ -108,6 +110,7 @@ class MemoryRules:
     optimizer: OptimizerSpec
     sharding: str | None = None  # zero-1, zero-2, zero-3
     share: float = 1.0
+    frozen_share: float = 1.0
     offload: bool = False
     offload_activations: bool = False
     most_gradients: float | None = None
@@ -310,7 +313,7 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
     if copies:
         held["weight copies"] = copies * rules.share_of("zero-3")
     if model.is_frozen:
-        held["frozen weights"] = model.frozen_bytes * rules.share_of("zero-3")
+        held["frozen weights"] = model.frozen_bytes * (rules.frozen_share if rules.sharding == "zero-3" else 1.0)
     if rules.versions > 1:
         held["stashed weights"] = (rules.versions - 1) * weights
     read = (weights + copies) / num if num else 0.0
@@ -320,9 +323,8 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
         held["weights"] = num * model.weight_share * (number.master_bytes or number.weight_bytes) * rules.share
         held.pop("weight copies", None)
     if model.is_frozen and rules.sharding == "zero-3":
-        whole += largest_pair([sum(layer.frozen_bytes or 0.0 for layer in block) for block in blocks]) * (
-            1 - rules.share
-        )
+        frozen = largest_pair([sum(layer.frozen_bytes or 0.0 for layer in block) for block in blocks])
+        whole += frozen * (1 - rules.frozen_share)
     if whole:
         held["blocks in use"] = whole
     return held

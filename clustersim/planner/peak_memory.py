@@ -14,7 +14,7 @@ import numpy as np
 from clustersim.kernels.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
 from clustersim.model.casts import casts_of
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
-from clustersim.parallelism.experts import updated_share
+from clustersim.parallelism.experts import frozen_share, updated_share
 from clustersim.parallelism.memory import (
     MemoryRules,
     PartActivations,
@@ -105,8 +105,8 @@ class PeakMemory:
                 PartInMemory(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
-            share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
-            rules = self._rules(choice, share)
+            pieces = [piece for part in parts for piece in part.pieces]
+            rules = self._rules(choice, updated_share(pieces, choice.grid), frozen_share(pieces, choice.grid))
             if offloaded:
                 rules = with_offload(rules, self._costs, choice, stage)
             state = sum(stage_state(parts, rules).values())
@@ -118,7 +118,7 @@ class PeakMemory:
         strategy = self._costs.strategy(choice)
         return layout_buffers(self._costs.point, choice.layout, choice.grid, strategy, self._num_channels)
 
-    def _rules(self, choice: Choice, share: float = 1.0) -> MemoryRules:
+    def _rules(self, choice: Choice, share: float = 1.0, frozen: float = 1.0) -> MemoryRules:
         point, layout, grid = self._costs.point, choice.layout, choice.grid
         return MemoryRules(
             micro_batch=0,
@@ -126,6 +126,7 @@ class PeakMemory:
             optimizer=point.optimizer,
             sharding=layout.sharding,
             share=share,
+            frozen_share=frozen,
             gradient_bytes=point.gradient_bytes,
             weight_share=self._costs.setup.model.weight_share,
             casts_all=casts_model(layout, grid),
