@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.memory import SLACK
-from clustersim.kernels.narrow_gemms import narrow_layers
+from clustersim.kernels.narrow_gemms import narrow_inputs, narrow_layers
 from clustersim.kernels.programs.blocking_launches import COLLECTIVE_S, LAUNCH_WAIT_S
 from clustersim.model import PRECISIONS, LayerTime, Model, Workload
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
@@ -506,7 +506,7 @@ def _memory_rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> M
         from_fp32=gathers_from_fp32(layout),
         loss_bytes=loss_peak_bytes(training.library, grid),
         buffers=training.buffers,
-        stores_narrow=whole.casts.stores_narrow,
+        narrow=narrow_inputs(whole.model, whole.precision, whole.casts),
     )
 
 

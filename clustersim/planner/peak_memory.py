@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from clustersim.kernels.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
+from clustersim.kernels.narrow_gemms import narrow_inputs
 from clustersim.model.casts import casts_of
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.experts import frozen_share, updated_share
@@ -120,6 +121,7 @@ class PeakMemory:
 
     def _rules(self, choice: Choice, share: float = 1.0, frozen: float = 1.0) -> MemoryRules:
         point, layout, grid = self._costs.point, choice.layout, choice.grid
+        casts = casts_of(point.compute.casts, 1, point.precision, point.compute.wide_share)
         return MemoryRules(
             micro_batch=0,
             precision=point.precision,
@@ -132,7 +134,7 @@ class PeakMemory:
             casts_all=casts_model(layout, grid),
             from_fp32=gathers_from_fp32(layout),
             loss_bytes=loss_peak_bytes(point.compute.library, grid),
-            stores_narrow=casts_of(point.compute.casts, 1, point.precision).stores_narrow,
+            narrow=narrow_inputs(self._costs.setup.model, point.precision, casts),
         )
 
 
