@@ -152,7 +152,7 @@ def fused_attention_gemms(
     is_timed = constants.chip in RATES  # the rate includes tiles and waves
     utilisation = published_utilisation(layer, forward, constants.chip, shape.get("flash", flash))
     if utilisation is not None:
-        share = document_share(layer)  # packing leaves all blocks of queries, each with fewer keys
+        share = document_share(layer)  # documents leave all blocks of queries, with fewer keys each
         count, utilisation = count / share, utilisation / share
         blocks = batch * shape["count"] * -(-shape["rows"] // QUERIES)
         utilisation /= TAILS[constants.chip].factor(blocks, shape["rows"], is_masked(layer), pair_share(layer))
