@@ -10,8 +10,8 @@ best-fit packing does (Ding et al., arXiv:2404.10830), and attention computes pa
 of all pairs, half of them behind a causal mask, in place of T^2; its kernels run at the rate of sequences of L tokens.
 Padded, a sequence is one document, and everything is computed for T tokens. All other layers compute T tokens in both
 cases. The rate is extrapolated below the shortest sequences of its chart; below one block of queries (128 tokens),
-where a kernel's blocks are partly empty, that is assumed. Left out: attention of a document that goes on in the next sequence (none, with whole pieces), and ranks that
-wait for the one with the longest documents.
+where a kernel's blocks are partly empty, that is assumed. Left out: attention of a document that goes on in the next
+sequence (none, with whole pieces), and ranks that wait for the one with the longest documents.
 """
 
 from __future__ import annotations

@@ -96,10 +96,10 @@ def test_shorter_documents_never_take_longer(gpu: str) -> None:
     for each in packings:
         model = with_packing(LLAMA, each)
         times = estimate_layers(model, load_gpu(gpu), 1, precision).layers
-        seconds = sum(time.forward_s + time.backward_s for time in times if is_fused(time.layer))
-        found.append((filling(each, TOKENS).pair_tokens, seconds))
-    seconds = [each for _, each in sorted(found)]
-    assert all(first <= second * (1 + 1e-9) for first, second in pairwise(seconds))
+        total_s = sum(time.forward_s + time.backward_s for time in times if is_fused(time.layer))
+        found.append((filling(each, TOKENS).pair_tokens, total_s))
+    in_order = [each for _, each in sorted(found)]
+    assert all(first <= second * (1 + 1e-9) for first, second in pairwise(in_order))
 
 
 def test_padding_that_is_left_is_computed_but_by_attention() -> None:
