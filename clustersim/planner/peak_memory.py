@@ -77,7 +77,8 @@ class PeakMemory:
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
         rules = self._rules(choice)
-        key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all
+        narrow = tuple(piece.layer.name in rules.narrow for piece in split.pieces[first:end]) if rules.narrow else ()
+        key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all, narrow
         if key not in self._known_parts:
             part = PartInMemory(split.pieces[first:end], 1.0, blocks, again)
             self._known_parts[key] = part_activations(part, rules)

@@ -11,8 +11,12 @@ import clustersim
 from clustersim import load_scenario
 from clustersim.errors import InputError
 from clustersim.model import load_model
+from clustersim.planner.layout_costs import LayoutCosts
+from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.request import plan_request
+from clustersim.planner.space import Choice
 from clustersim.program.ops import Call
+from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
 from tests.placed import placed
 
@@ -180,3 +184,20 @@ def test_frozen_experts_are_sharded_over_those_that_have_the_same(
     )
     calls = [op for plan in laid_out.plans for op in plan.program.ops() if isinstance(op, Call)]
     assert any(op.op == "all-gather" and op.axis == "data" and op.num_bytes > 1e8 for op in calls)
+
+
+def test_a_plan_knows_the_memory_of_frozen_experts_and_of_wide_layers() -> None:
+    frozen = scenario(
+        {"rank": RANK}, model="mixtral-8x7b", batch={"global": 4}, parallelism={"expert": 2, "sharding": "zero-3"}
+    )
+    software = {"name": "plain", "casts": "te", "wide_share": 0.3}
+    chip = {"kind": "star", "num_hosts": 4, "host": {"gpu": "b200"}, "link": "10 GB/s"}
+    split = {"pipeline": 2, "micro_batches": 2}
+    wide = scenario(
+        None, precision="amp-mxfp8", software=software, topology=chip, batch={"global": 4}, parallelism=split
+    )
+    for each in (frozen, wide):
+        point = load_scenario(each).points()[0].point
+        costs = LayoutCosts(point, Workloads())
+        held = PeakMemory(costs).peak_bytes(Choice(4, 4, point.parallelism))
+        assert held == pytest.approx(sum(Setup(point).memory_bytes(costs.kind).values()), rel=1e-9)
