@@ -10,7 +10,8 @@ layers before the first adapter, but their element-wise kernels are counted. Lef
 Frozen weights are stored as products read them, or, those of linear layers but the head, in 4 bits (QLoRA, Dettmers et
 al., arXiv:2305.14314): blocks of 64 with an fp32 maximum, which double quantization stores in 8 bits with an fp32
 number for 256 of them, 4.127 bits per weight. A kernel widens such a matrix before every product with it, forward and
-backward (`MatMul4Bit`: `F.linear(A, F.dequantize_4bit(B, ...))`, bitsandbytes/autograd/_functions.py).
+backward (`MatMul4Bit`: `F.linear(A, F.dequantize_4bit(B, ...))`, bitsandbytes/autograd/_functions.py). Since
+version 0.43.2 it stores no input for backward (`ctx.tensors = (None, B)`; commit 9e753741, July 2024).
 """
 
 from __future__ import annotations

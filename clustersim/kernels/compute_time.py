@@ -22,6 +22,7 @@ from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.layer_times import Estimate, Library, estimate_layers
 from clustersim.kernels.measured_tables import Kernels, chosen_kernels
 from clustersim.kernels.memory import memory_per_gpu
+from clustersim.kernels.narrow_gemms import narrow_inputs
 from clustersim.kernels.optimizer import OptimizerSpec, UpdateWork
 from clustersim.kernels.profile import read_profile
 from clustersim.kernels.programs.blocking_launches import Launch, update_wait_s, with_launch_waits
@@ -309,7 +310,9 @@ def build_workload(
         layers=layers,
         optimizer_s=update_s,
         gradient_bytes_per_parameter=gradient_bytes * model.weight_share,
-        memory_bytes=memory_per_gpu(model, batch, number.name, optimizer, stores_narrow=casts.stores_narrow),
+        memory_bytes=memory_per_gpu(
+            model, batch, number.name, optimizer, narrow=narrow_inputs(model, precision, casts)
+        ),
         assumptions=(*assumptions, *_compressed(model)),
         gpu=gpu,
         layout=layout,

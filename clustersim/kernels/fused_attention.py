@@ -30,6 +30,7 @@ from clustersim.kernels.attention_rates import (
     RatesByWidth,
     Tail,
     block_utilisation,
+    document_share,
     is_masked,
     pair_share,
     width_and_keys,
@@ -151,6 +152,8 @@ def fused_attention_gemms(
     is_timed = constants.chip in RATES  # the rate includes tiles and waves
     utilisation = published_utilisation(layer, forward, constants.chip, shape.get("flash", flash))
     if utilisation is not None:
+        share = document_share(layer)  # documents leave all blocks of queries, with fewer keys each
+        count, utilisation = count / share, utilisation / share
         blocks = batch * shape["count"] * -(-shape["rows"] // QUERIES)
         utilisation /= TAILS[constants.chip].factor(blocks, shape["rows"], is_masked(layer), pair_share(layer))
     return [

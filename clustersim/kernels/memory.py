@@ -99,14 +99,16 @@ def written_bytes(model: Model, number: Precision) -> tuple[float, ...]:
 
 
 @cached_by_identity(64)
-def kept_bytes(model: Model, precision: str, casts_all: bool = False, stores_narrow: bool = True) -> tuple[float, ...]:
+def kept_bytes(
+    model: Model, precision: str, casts_all: bool = False, narrow: frozenset[str] = frozenset()
+) -> tuple[float, ...]:
     """Return the bytes of one sample that each layer keeps in memory for the backward pass.
 
     That is its output, if its own gradient or that of the next layer needs it, plus masks and positions, whose size
     does not depend on precision, and factors. A GEMM under autocast keeps the 16-bit copy that it reads. A layer that
     is overwritten in place (by an activation, or by a residual connection before one) keeps nothing. Of branches only
-    the next layer in the list is considered, and it reads an output if that is no larger than its input. With
-    `stores_narrow` a product in MXFP8 or NVFP4 stores its input in that format.
+    the next layer in the list is considered, and it reads an output if that is no larger than its input. Layers whose
+    names are in `narrow` store their input in MXFP8 or NVFP4 (`narrow_inputs`).
     """
     number = layer_precision(precision, casts_all or model.is_frozen)
     written = written_bytes(model, number)
@@ -116,8 +118,8 @@ def kept_bytes(model: Model, precision: str, casts_all: bool = False, stores_nar
         reader = model.layers[index + 1] if index + 1 < len(model.layers) else None
         own = {written[index]} if layer.op in KEEPS_OUTPUT else set()
         if reader is not None and _keeps_input(reader) and _reads(reader, layer):
-            narrow = _stored_bytes(model, index + 1, number) if stores_narrow else 0.0
-            own.add(narrow or _read_bytes(reader, written[index], number))
+            stored = number.stored_bytes if reader.name in narrow else 0.0
+            own.add(stored or _read_bytes(reader, written[index], number))
         beside = _fixed_bytes(layer) + _factor_bytes(model, index, outputs, written[index], number)
         outputs.append(layer.output_elements * sum(own))
         kept.append(outputs[-1] + beside)
@@ -137,7 +139,7 @@ def _reads(reader: Layer, layer: Layer) -> bool:
 def _keeps_input(layer: Layer) -> bool:
     """Return whether a gradient needs the layer's input; that of a multiplication by a scalar does not."""
     is_scale = layer.op in TIMES and layer.input_elements <= layer.output_elements and not layer.num_parameters
-    is_fixed = layer.is_frozen and layer.op in PRODUCTS and not layer.is_quantized  # needs its weights alone
+    is_fixed = layer.is_frozen and layer.op in PRODUCTS  # needs its weights alone
     return layer.op in KEEPS_INPUT and not is_scale and not is_fixed
 
 
@@ -145,15 +147,6 @@ def _read_bytes(reader: Layer, written: float, number: Precision) -> float:
     if reader.op in PRODUCTS:
         return number.activation_bytes
     return number.weight_bytes if reader.op in WIDE else written
-
-
-def _stored_bytes(model: Model, index: int, number: Precision) -> float:
-    """Return the bytes of an element in which a product in 8 or 4 bits stores its input; 0 where that is not narrower.
-
-    TransformerEngine stores the copy that it made for the gradient of weights. The head is in 16 bits.
-    """
-    is_head = index + 1 < len(model.layers) and model.layers[index + 1].op == "loss"
-    return 0.0 if is_head or model.layers[index].op not in ("fully-connected", "experts") else number.stored_bytes
 
 
 def _fixed_bytes(layer: Layer) -> float:
@@ -236,7 +229,7 @@ def memory_per_gpu(
     optimizer: OptimizerSpec,
     gradient_bytes: float | None = None,
     gradients_stay: bool = True,
-    stores_narrow: bool = True,
+    narrow: frozenset[str] = frozenset(),
 ) -> dict[str, float]:
     """Return the peak memory of one GPU in data-parallel training, in bytes by purpose.
 
@@ -252,7 +245,7 @@ def memory_per_gpu(
     number = PRECISIONS[precision]
     parameters = float(model.num_parameters)
     each = number.gradient_bytes if gradient_bytes is None else gradient_bytes
-    gradients, activations = _fullest(model, batch, precision, each, gradients_stay, stores_narrow)
+    gradients, activations = _fullest(model, batch, precision, each, gradients_stay, narrow)
     held = {
         "weights": parameters * model.weight_share * (number.weight_bytes + number.master_bytes),
         "gradients": gradients,
@@ -269,10 +262,10 @@ def memory_per_gpu(
 
 
 def _fullest(
-    model: Model, batch: int, precision: str, each: float, stay: bool, stores_narrow: bool
+    model: Model, batch: int, precision: str, each: float, stay: bool, narrow: frozenset[str]
 ) -> tuple[float, float]:
     """Return the bytes of parameters' gradients and of activations at the peak of a backward pass."""
-    kept = kept_bytes(model, precision, stores_narrow=stores_narrow)
+    kept = kept_bytes(model, precision, narrow=narrow)
     passing = passing_bytes(model.layers, written_bytes(model, layer_precision(precision, model.is_frozen)), kept)
     total = entry_bytes(model, precision) + sum(kept)
     parameters = [float(layer.num_parameters) for layer in model.layers]

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
 
+from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.kernel_constants import KernelConstants
 from clustersim.kernels.kernel_model import Gemm, Phase
 from clustersim.model.casts import NARROW_BYTES, TORCHAO, Casts
-from clustersim.model.layer import Layer
+from clustersim.model.layer import Layer, Model
 from clustersim.model.precision import PRECISIONS
 
 PEAK_RATIO = 0.904
@@ -55,6 +56,23 @@ def narrow_layers(layers: Sequence[Layer], precision: str, casts: Casts = TORCHA
         if wide and found[index]:
             found[index], wide = False, wide - 1
     return found
+
+
+_NONE = frozenset[str]()
+
+
+def narrow_inputs(model: Model, precision: str, casts: Casts = TORCHAO) -> frozenset[str]:
+    """Return the names of layers that store their input in 8 or 4 bits for the gradient of weights.
+
+    TransformerEngine stores the copy that it made in MXFP8 or NVFP4; torchao stores what it reads.
+    """
+    return _narrow_inputs(model, precision, casts) if casts.stores_narrow and PRECISIONS[precision].base else _NONE
+
+
+@cached_by_identity(16)
+def _narrow_inputs(model: Model, precision: str, casts: Casts) -> frozenset[str]:
+    found = narrow_layers(model.layers, precision, casts)
+    return frozenset(layer.name for layer, is_narrow in zip(model.layers, found, strict=True) if is_narrow)
 
 
 def _is_narrow(layer: Layer, reader: Layer | None, casts: Casts) -> bool:

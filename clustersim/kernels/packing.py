@@ -9,15 +9,17 @@ best-fit packing does (Ding et al., arXiv:2404.10830), and attention computes pa
 
 of all pairs, half of them behind a causal mask, in place of T^2; its kernels run at the rate of sequences of L tokens.
 Padded, a sequence is one document, and everything is computed for T tokens. All other layers compute T tokens in both
-cases. Left out: attention of a document that goes on in the next sequence (none, with whole pieces), and ranks that
-wait for the one with the longest documents.
+cases. The rate is extrapolated below the shortest sequences of its chart; below one block of queries (128 tokens),
+where a kernel's blocks are partly empty, that is assumed. Left out: attention of a document that goes on in the next
+sequence (none, with whole pieces), and ranks that wait for the one with the longest documents.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from math import exp, log
-from statistics import NormalDist
+from itertools import pairwise
+from math import ceil, erfc, inf, sqrt
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -29,7 +31,10 @@ from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model.layer import Layer, Model
 from clustersim.spec import Count, Spec
 
-_QUANTILES = 1000
+_STEP = 0.01
+_REACH = 9.0
+"""Standard deviations between two lengths of a log-normal distribution, and to the last one on either side."""
+
 _TOLERANCE = 0.01
 
 
@@ -41,15 +46,31 @@ class LogNormal(Spec):
         float, Field(ge=0, le=5, allow_inf_nan=False, description="standard deviation of the logarithm of a length")
     ]
 
-    def lengths(self) -> tuple[int, ...]:
-        """Return 1,000 lengths that are as likely as each other.
+    def lengths(self) -> Iterator[tuple[float, float]]:
+        """Yield lengths and the share of documents of each; their mean is exact.
 
-        >>> set(LogNormal(mean=600, sigma=0).lengths())
-        {600}
+        Each stands for an interval of the logarithm, 1 / 100 of sigma wide, of which it is the mean.
+
+        >>> list(LogNormal(mean=600, sigma=0).lengths())
+        [(600.0, 1.0)]
         """
-        normal = NormalDist(log(self.mean) - self.sigma**2 / 2, self.sigma or 1e-12)
-        places = ((each + 0.5) / _QUANTILES for each in range(_QUANTILES))
-        return tuple(max(1, round(exp(normal.inv_cdf(place)))) for place in places)
+        if not self.sigma:
+            yield self.mean, 1.0
+            return
+        most = _REACH + 2 * self.sigma  # what makes the second moment is around 2 sigma
+        num = ceil((_REACH + most) / _STEP)
+        places = [-inf, *(_STEP * each - _REACH for each in range(num + 1)), inf]
+        for low, high in pairwise(places):
+            documents, tokens = _normal(low, high), self.mean * _normal(low - self.sigma, high - self.sigma)
+            if documents and tokens:
+                yield tokens / documents, documents
+
+
+def _normal(low: float, high: float) -> float:
+    """Return the share of a normal distribution between two numbers of standard deviations."""
+    if low > 0:
+        low, high = -high, -low
+    return (erfc(-high / sqrt(2)) - erfc(-low / sqrt(2))) / 2
 
 
 class Packing(Spec):
@@ -100,13 +121,16 @@ def filling(packing: Packing, tokens: int) -> Filling:
     >>> filling(Packing(lengths=[1000, 3000], kind="padded"), 4000)
     Filling(tokens=2000.0, documents=1.0, pair_tokens=4000.0)
     """
-    lengths = packing.lengths.lengths() if isinstance(packing.lengths, LogNormal) else packing.lengths
-    whole = sum(each // tokens for each in lengths)
-    rests = [each % tokens for each in lengths if each % tokens]
-    total, num_pieces = float(sum(lengths)), whole + len(rests)
+    given = packing.lengths
+    lengths = given.lengths() if isinstance(given, LogNormal) else ((float(each), 1.0) for each in given)
+    total = num_pieces = squares = 0.0
+    for length, weight in lengths:
+        whole, rest = divmod(length, tokens)
+        total += weight * length
+        num_pieces += weight * (whole + (rest > 0))
+        squares += weight * (whole * tokens**2 + rest**2)
     if packing.kind == "padded":
         return Filling(total / num_pieces, 1.0, float(tokens))
-    squares = float(whole) * tokens**2 + float(sum(each**2 for each in rests))
     return Filling(packing.fill * tokens, packing.fill * tokens * num_pieces / total, squares / total)
 
 
@@ -151,10 +175,11 @@ def _of_documents(layer: Layer, tokens: int, pair_tokens: float, fill: float) ->
         raise InputError(
             message, got=layer.name, allowed="a model with fused attention, or kind: padded", key="packing"
         )
-    share = fill * pair_tokens / tokens
+    document = max(1, round(pair_tokens))  # in both the work and its rate, so that shorter ones never take longer
+    share = fill * document / tokens
     return replace(
         layer,
         flop=layer.flop * share,
         flop_backward_data=layer.flop_backward_data * share,
-        shape={**shape, DOCUMENT: max(1, round(pair_tokens))},
+        shape={**shape, DOCUMENT: document},
     )

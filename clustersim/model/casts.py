@@ -155,3 +155,15 @@ def casts_of(
     elif precision == "amp-nvfp4":
         own = "te-nvfp4-cached" if is_cached else "te-nvfp4"
     return Casts(own, num_passes if is_cached else 1, wide_share, num_shards if own == "torchao-sharded" else 1)
+
+
+def casts_alike(kind: CastsKind, precision: str) -> CastsKind | None:
+    """Return the plainer kind whose casts are the same in a precision, if there is one.
+
+    >>> casts_alike("te-block-cached", "amp-mxfp8"), casts_alike("torchao", "amp-nvfp4"), casts_alike("te", "amp-fp8")
+    ('te-cached', 'te', None)
+    """
+    plain: tuple[CastsKind, ...] = ("te", "te-cached", "torchao")
+    own = casts_of(kind, 1, precision)
+    same = next((each for each in plain if casts_of(each, 1, precision) == own), kind)
+    return None if same == kind else same

@@ -57,13 +57,6 @@ class Layer:
         return self.frozen_bytes is not None
 
     @property
-    def is_quantized(self) -> bool:
-        """Whether it multiplies by frozen weights that are stored in less than a byte each."""
-        if not self.frozen_bytes or "outputs" not in self.shape:
-            return False
-        return self.frozen_bytes < self.shape["inputs"] * self.shape["outputs"] * self.shape["count"]
-
-    @property
     def has_weights(self) -> bool:
         """Whether it has weights of its own, trained or frozen."""
         return self.num_parameters > 0 or bool(self.frozen_bytes)

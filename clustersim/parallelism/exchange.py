@@ -188,9 +188,8 @@ class GradientExchange:
             if piece.layer.frozen_bytes:
                 axis = EXPERT_REPLICAS if is_expert_parallel(piece, self.grid) else self.axis
                 found[axis] = found.get(axis, 0.0) + piece.layer.frozen_bytes
-        return {
-            axis: size for axis, size in found.items() if axis == self.axis or self.grid.data * self.grid.context > 1
-        }
+        has_replicas = self.grid.num_expert_replicas > 1
+        return {axis: size for axis, size in found.items() if axis == self.axis or has_replicas}
 
     def all_reduce_micro_batch(self, ops: list[Op | Pass], micro: int) -> list[Key]:
         """All-reduce the gradients of one micro-batch, bucket by bucket; return the keys that the update waits for."""

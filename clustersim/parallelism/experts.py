@@ -19,7 +19,9 @@ AXIS = "expert"
 OP = "experts"
 
 EXPERT_REPLICAS = "data"
-"""The axis name, in programs, of GPUs that have the same experts: they differ along `data` and `context`."""
+"""The axis name, in programs, of GPUs that have the same experts: they differ along `data` and `context`, and are on
+both stages of a mirrored pair.
+"""
 
 
 def is_expert_parallel(piece: Piece, grid: Grid) -> bool:
@@ -33,8 +35,17 @@ def updated_share(pieces: Sequence[Piece], grid: Grid) -> float:
     Of P parameters, E of them experts', on R GPUs that have the same other layers and R / e that have the same experts,
     each GPU updates (P - E) / R + E e / R. With shard groups of N replicas and without expert parallelism, it is 1 / N.
     """
-    whole = sum(piece.layer.num_parameters for piece in pieces)
-    experts = sum(piece.layer.num_parameters for piece in pieces if is_expert_parallel(piece, grid))
+    return _sharded_share([float(piece.layer.num_parameters) for piece in pieces], pieces, grid)
+
+
+def frozen_share(pieces: Sequence[Piece], grid: Grid) -> float:
+    """Return the fraction of the bytes of a stage's frozen weights that one GPU stores if replicas shard them."""
+    return _sharded_share([piece.layer.frozen_bytes or 0.0 for piece in pieces], pieces, grid)
+
+
+def _sharded_share(sizes: Sequence[float], pieces: Sequence[Piece], grid: Grid) -> float:
+    whole = sum(sizes)
+    experts = sum(size for size, piece in zip(sizes, pieces, strict=True) if is_expert_parallel(piece, grid))
     return (1 + experts / whole * (grid.expert - 1)) / grid.shard_group_size if whole else 1.0
 
 

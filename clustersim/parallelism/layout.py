@@ -11,13 +11,13 @@ import numpy as np
 from clustersim.kernels import OptimizerSpec
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.memory import SLACK
-from clustersim.kernels.narrow_gemms import narrow_layers
+from clustersim.kernels.narrow_gemms import narrow_inputs, narrow_layers
 from clustersim.kernels.programs.blocking_launches import COLLECTIVE_S, LAUNCH_WAIT_S
 from clustersim.model import PRECISIONS, LayerTime, Model, Workload
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
 from clustersim.parallelism.compile import compile_stage
 from clustersim.parallelism.context import context_parallel_pieces
-from clustersim.parallelism.experts import FP8_BYTES, TokenExchange, expert_parallel_pieces, updated_share
+from clustersim.parallelism.experts import FP8_BYTES, TokenExchange, expert_parallel_pieces, frozen_share, updated_share
 from clustersim.parallelism.gradient_kernels import (
     DEEPSPEED_ZERO,
     MEGATRON_LLAMA,
@@ -194,10 +194,15 @@ def _lay_out(layout: Parallelism, grid: Grid, training: TrainingSetup) -> ModelL
         for stage in range(grid.pipeline)
     ]
     memory_rules = _memory_rules(layout, grid, training)
-    shares = [_share([piece for part in each for piece in part.pieces], layout, grid) for each in own]
+    stages = [[piece for part in each for piece in part.pieces] for each in own]
     held = [
-        replace(memory_rules, most_gradients=plan.most_gradients, share=share)
-        for plan, share in zip(plans, shares, strict=True)
+        replace(
+            memory_rules,
+            most_gradients=plan.most_gradients,
+            share=_share(pieces_of_stage, layout, grid),
+            frozen_share=frozen_share(pieces_of_stage, grid),
+        )
+        for plan, pieces_of_stage in zip(plans, stages, strict=True)
     ]
     memory, in_hosts = zip(*(_memory(*each) for each in zip(own, slots, held, strict=True)), strict=True)
     over_time = tuple(_memory_over_time(*each) for each in zip(own, memory, slots, held, strict=True))
@@ -501,7 +506,7 @@ def _memory_rules(layout: Parallelism, grid: Grid, training: TrainingSetup) -> M
         from_fp32=gathers_from_fp32(layout),
         loss_bytes=loss_peak_bytes(training.library, grid),
         buffers=training.buffers,
-        stores_narrow=whole.casts.stores_narrow,
+        narrow=narrow_inputs(whole.model, whole.precision, whole.casts),
     )
 
 

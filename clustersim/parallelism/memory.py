@@ -87,18 +87,20 @@ class Numbers(NamedTuple):
     precision: str
     casts_all: bool
     loss_bytes: float
-    stores_narrow: bool = True
+    narrow: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class MemoryRules:
     """How a rank trains: samples of a micro-batch, formats, optimizer, and its share of what replicas shard.
 
+    `share` is that of trained parameters, `frozen_share` that of frozen weights.
+
     `gradient_bytes` is a gradient's size in memory, the precision's if None; `versions` of weights are stored at once.
     `casts_all` says that a model is cast whole (`layer_precision`), `from_fp32` that gathered weights are copies of
     fp32 shards, cast for the gather (FSDP's `MixedPrecision`). `loss_bytes` are those of a logit in the backward pass
-    of the loss (`loss_peak_bytes`), `buffers` are communication buffers, and `stores_narrow` says in which format a
-    product in 8 or 4 bits stores its input (`kept_bytes`). With `offload` the optimizer state is in
+    of the loss (`loss_peak_bytes`), `buffers` are communication buffers, and `narrow` the names of products that store
+    their input in 8 or 4 bits (`narrow_inputs`). With `offload` the optimizer state is in
     host memory, with `offload_activations` so are stored activations; `most_gradients` is the number of parameters with
     gradients on the GPU at once, if these are copied out early (None: all).
     """
@@ -108,6 +110,7 @@ class MemoryRules:
     optimizer: OptimizerSpec
     sharding: str | None = None  # zero-1, zero-2, zero-3
     share: float = 1.0
+    frozen_share: float = 1.0
     offload: bool = False
     offload_activations: bool = False
     most_gradients: float | None = None
@@ -118,12 +121,12 @@ class MemoryRules:
     from_fp32: bool = False
     loss_bytes: float = 2 * LOSS_BYTES
     buffers: ExchangeBuffers = NO_EXCHANGE_BUFFERS
-    stores_narrow: bool = True
+    narrow: frozenset[str] = frozenset()
 
     @property
     def numbers(self) -> Numbers:
         """What sets the size of activations."""
-        return Numbers(self.precision, self.casts_all, self.loss_bytes, self.stores_narrow)
+        return Numbers(self.precision, self.casts_all, self.loss_bytes, self.narrow)
 
     def share_of(self, *levels: str) -> float:
         """Return the fraction that a rank has of something that these levels of sharding shard."""
@@ -275,7 +278,7 @@ def _kept(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numb
 
 def _kept_of_owners(part: PartInMemory, model: Model, owners: Sequence[int], numbers: Numbers) -> list[float]:
     """Return what each layer of a part stores, gathered inputs included, if its readers are recomputed."""
-    kept = list(kept_bytes(model, numbers.precision, numbers.casts_all, numbers.stores_narrow))
+    kept = list(kept_bytes(model, numbers.precision, numbers.casts_all, numbers.narrow))
     recomputes = [part.recomputes[owner] if part.recomputes else False for owner in owners]
     return kept_of_products(model.layers, recomputes, kept, PRECISIONS[numbers.precision].activation_bytes)
 
@@ -310,7 +313,7 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
     if copies:
         held["weight copies"] = copies * rules.share_of("zero-3")
     if model.is_frozen:
-        held["frozen weights"] = model.frozen_bytes * rules.share_of("zero-3")
+        held["frozen weights"] = model.frozen_bytes * (rules.frozen_share if rules.sharding == "zero-3" else 1.0)
     if rules.versions > 1:
         held["stashed weights"] = (rules.versions - 1) * weights
     read = (weights + copies) / num if num else 0.0
@@ -320,9 +323,8 @@ def _parameters(model: Model, parts: Sequence[PartInMemory], rules: MemoryRules,
         held["weights"] = num * model.weight_share * (number.master_bytes or number.weight_bytes) * rules.share
         held.pop("weight copies", None)
     if model.is_frozen and rules.sharding == "zero-3":
-        whole += largest_pair([sum(layer.frozen_bytes or 0.0 for layer in block) for block in blocks]) * (
-            1 - rules.share
-        )
+        frozen = largest_pair([sum(layer.frozen_bytes or 0.0 for layer in block) for block in blocks])
+        whole += frozen * (1 - rules.frozen_share)
     if whole:
         held["blocks in use"] = whole
     return held

@@ -89,15 +89,13 @@ def stage_update(whole: Workload, optimizer: OptimizerSpec, pieces: Sequence[Pie
     factor = whole.optimizer_s / guess.seconds
     model = Model("stage", "stage", tuple(piece.layer for piece in pieces))
     own = update_work(model, whole.gpu, whole.precision, optimizer)
-    return StageUpdate(own.element_wise_s * factor, tuple(_shared(whole, optimizer, pieces, grid, factor)))
+    return StageUpdate(own.element_wise_s * factor, tuple(_shared(whole, pieces, grid, factor)))
 
 
-def _shared(
-    whole: Workload, optimizer: OptimizerSpec, pieces: Sequence[Piece], grid: Grid, factor: float
-) -> Iterator[SharedMatrices]:
+def _shared(whole: Workload, pieces: Sequence[Piece], grid: Grid, factor: float) -> Iterator[SharedMatrices]:
     found = matrices_of([piece.layer for piece in pieces])
     alike = [is_expert_parallel(piece, grid) for piece in pieces]
-    groups = (("", False, grid.shard_group_size), (EXPERT_REPLICAS, True, grid.data * grid.context))
+    groups = (("", False, grid.shard_group_size), (EXPERT_REPLICAS, True, grid.num_expert_replicas))
     for axis, is_expert, num_ranks in groups:
         own = [each for each, is_own in zip(found, alike, strict=True) if each and is_own == is_expert]
         if own:

@@ -12,9 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from clustersim.kernels.memory import CONTEXT_BYTES, SLACK, WORKSPACE_BYTES
+from clustersim.kernels.narrow_gemms import narrow_inputs
 from clustersim.model.casts import casts_of
 from clustersim.parallelism.casting import casts_model, gathers_from_fp32, loss_peak_bytes
-from clustersim.parallelism.experts import updated_share
+from clustersim.parallelism.experts import frozen_share, updated_share
 from clustersim.parallelism.memory import (
     MemoryRules,
     PartActivations,
@@ -76,7 +77,8 @@ class PeakMemory:
         blocks = tuple(_blocks(split, first, end))
         again = split.again[choice.layout.recompute][first:end]
         rules = self._rules(choice)
-        key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all
+        narrow = tuple(piece.layer.name in rules.narrow for piece in split.pieces[first:end]) if rules.narrow else ()
+        key = choice.cut, split.kinds[first:end], blocks, again, rules.casts_all, narrow
         if key not in self._known_parts:
             part = PartInMemory(split.pieces[first:end], 1.0, blocks, again)
             self._known_parts[key] = part_activations(part, rules)
@@ -105,8 +107,8 @@ class PeakMemory:
                 PartInMemory(split.pieces[first:end], 1.0, blocks, ())
                 for (first, end), blocks in zip(spans, starts, strict=True)
             ]
-            share = updated_share([piece for part in parts for piece in part.pieces], choice.grid)
-            rules = self._rules(choice, share)
+            pieces = [piece for part in parts for piece in part.pieces]
+            rules = self._rules(choice, updated_share(pieces, choice.grid), frozen_share(pieces, choice.grid))
             if offloaded:
                 rules = with_offload(rules, self._costs, choice, stage)
             state = sum(stage_state(parts, rules).values())
@@ -118,20 +120,22 @@ class PeakMemory:
         strategy = self._costs.strategy(choice)
         return layout_buffers(self._costs.point, choice.layout, choice.grid, strategy, self._num_channels)
 
-    def _rules(self, choice: Choice, share: float = 1.0) -> MemoryRules:
+    def _rules(self, choice: Choice, share: float = 1.0, frozen: float = 1.0) -> MemoryRules:
         point, layout, grid = self._costs.point, choice.layout, choice.grid
+        casts = casts_of(point.compute.casts, 1, point.precision, point.compute.wide_share)
         return MemoryRules(
             micro_batch=0,
             precision=point.precision,
             optimizer=point.optimizer,
             sharding=layout.sharding,
             share=share,
+            frozen_share=frozen,
             gradient_bytes=point.gradient_bytes,
             weight_share=self._costs.setup.model.weight_share,
             casts_all=casts_model(layout, grid),
             from_fp32=gathers_from_fp32(layout),
             loss_bytes=loss_peak_bytes(point.compute.library, grid),
-            stores_narrow=casts_of(point.compute.casts, 1, point.precision).stores_narrow,
+            narrow=narrow_inputs(self._costs.setup.model, point.precision, casts),
         )
 
 

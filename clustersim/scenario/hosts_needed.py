@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pydantic import TypeAdapter, ValidationError
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.reading import TreeNode
 from clustersim.spec import union_of
 from clustersim.topology import TOPOLOGIES
@@ -30,6 +30,25 @@ def with_hosts(root: TreeNode) -> TreeNode:
     return root.put(
         ("topology",), topology.with_value({**topology.value, "num_hosts": TreeNode(num_hosts, topology.place)})
     )
+
+
+def domain_mistakes(root: TreeNode) -> Iterator[Mistake]:
+    """Yield which hosts have an NVLink domain, written with them, of more hosts than the scenario says there are."""
+    topology = root.child("topology")
+    if topology is None:
+        return
+    groups = topology.at(("hosts",))
+    places: list[tuple[tuple[str | int, ...], str]] = [((), "num_hosts")]
+    if groups is not None and isinstance(groups.value, list):
+        places += [(("hosts", number), "count") for number in range(len(groups.value))]
+    for path, count in places:
+        num, domain = (topology.at((*path, *key)) for key in ((count,), ("host", "nvlink_domain")))
+        given = [each.value if each is not None and type(each.value) is int else None for each in (num, domain)]
+        num_hosts, size = given
+        if num_hosts is not None and size is not None and 1 <= num_hosts < size:
+            message = f"an NVLink domain of {size} hosts is larger than its cluster, which has {num_hosts} such hosts"
+            key = ".".join(map(str, ("topology", *path, "host", "nvlink_domain")))
+            yield Mistake(message, key, got=str(size), allowed=f"at most {num_hosts}")
 
 
 def _gpus_per_host(topology: TreeNode) -> int | None:

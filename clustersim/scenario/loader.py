@@ -30,7 +30,7 @@ from clustersim.scenario.axes import settings
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.duplicates import merge_duplicates
 from clustersim.scenario.files import read_scenario
-from clustersim.scenario.hosts_needed import with_hosts
+from clustersim.scenario.hosts_needed import domain_mistakes, with_hosts
 from clustersim.scenario.jobs import expand_jobs, without_inherited
 from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.point import Point
@@ -138,6 +138,7 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
         root, replaced = _stand_in(root, {"topology"}), {"topology"}
     root, shared_keys = expand_jobs(root)
     problems += shared_keys
+    problems += [_raised(mistake, root) for mistake in domain_mistakes(root)]
     root = with_hosts(root)
     settled = settle(root)
     problems += settled.problems

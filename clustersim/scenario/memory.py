@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from clustersim.errors import Mistake
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import memory_overflow, memory_per_gpu
+from clustersim.kernels.narrow_gemms import narrow_inputs
 from clustersim.model import Model
 from clustersim.model.casts import casts_of
 from clustersim.scenario.buffers import point_buffers
@@ -24,10 +25,9 @@ def gpu_memory(point: Point, model: Model, batch: int | None = None) -> dict[str
     after each update. Where gradients are exchanged, their buffers stay allocated (`point_buffers`).
     """
     size, stay = batch or point.per_gpu_batch, point.num_gpus > 1
-    casts = casts_of(point.compute.casts, 1, point.precision)
-    held = memory_per_gpu(
-        model, size, point.precision, point.optimizer, point.gradient_bytes, stay, casts.stores_narrow
-    )
+    casts = casts_of(point.compute.casts, 1, point.precision, point.compute.wide_share)
+    narrow = narrow_inputs(model, point.precision, casts)
+    held = memory_per_gpu(model, size, point.precision, point.optimizer, point.gradient_bytes, stay, narrow)
     parameters, compression = float(model.num_parameters), compression_of(point)
     sent = compression.wire_bytes(point.gradient_bytes * model.weight_share)
     is_gathered = not compression.adds_on_the_way and point.strategy.updates_on_gpu

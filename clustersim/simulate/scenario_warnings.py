@@ -7,7 +7,9 @@ from itertools import chain
 
 import numpy as np
 
+from clustersim.hardware.gpu_name import split_name
 from clustersim.model import PRECISIONS, Layer
+from clustersim.model.casts import casts_alike
 from clustersim.model.shared_weights import shared_weights
 from clustersim.parallelism.masks import mask_seconds
 from clustersim.parallelism.recomputation import recomputed
@@ -85,7 +87,11 @@ def _has(part: object, path: Sequence[str | int]) -> bool:
 
 def _warnings_about_the_run(setup: Setup, run: Run) -> Iterator[str]:
     """Yield what the run shows about settings: those that had no effect, and adapters that were not used."""
-    strategy = setup.point.strategy
+    strategy, prices = setup.point.strategy, setup.point.prices
+    names = {name for kind in setup.kinds_in_use for name in (kind, split_name(kind)[0])}
+    if prices and not names & prices.keys():
+        used = ", ".join(setup.kinds_in_use)
+        yield f"prices changes nothing: it has {', '.join(prices)}, and the GPUs of this run are {used}"
     if run.interval is not None and run.interval.iteration_s[0] == run.interval.iteration_s[1]:
         yield "all replicates are the same: nothing in this scenario is random"
     if run.num_gpus > 1:
@@ -174,6 +180,13 @@ def _in_the_work(point: Point, layers: Sequence[Layer]) -> Iterator[str]:
     for key in ("casts", "wide_share"):
         if key in point.compute.model_fields_set and not PRECISIONS[point.precision].base:
             yield f"compute.{key} changes nothing: products of {point.precision} are not cast to 8 or 4 bits"
+    if "casts" in point.compute.model_fields_set and PRECISIONS[point.precision].base:
+        same = casts_alike(point.compute.casts, point.precision)
+        if same:
+            yield f"compute.casts changes nothing: with {point.precision}, {point.compute.casts} is simulated as {same}"
+    given = point.topology.model_fields_set
+    if "spines" in given and getattr(point.topology, "routing", "") == "adaptive":
+        yield "topology.spines changes nothing: with adaptive routing the uplinks of a leaf act as one"
     if point.strategy.sends_shared_twice and not shared_weights(layers):
         yield "strategy.shared_weights changes nothing: no two layers of the model share weights"
     if point.optimizer.issue is not None and point.num_gpus == 1:

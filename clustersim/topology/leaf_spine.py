@@ -68,7 +68,8 @@ class LeafSpine(MixedNetworkSpec):
         default=None,
         ge=1,
         le=10_000,
-        description="spine switches; by default the fewest whose uplinks are no faster than `link`",
+        description="spine switches; by default the fewest whose uplinks are no faster than `link`; "
+        "of no effect with `routing: adaptive`, where the uplinks of a leaf act as one",
     )
     rails: bool = Field(default=False, description="whether each NIC of a host is on a separate leaf")
     link: LinkName = Field(

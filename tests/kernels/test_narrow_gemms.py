@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import estimate_layers
 from clustersim.kernels.kernel_constants import constants_of
 from clustersim.kernels.memory import kept_bytes
-from clustersim.kernels.narrow_gemms import narrow_layers, narrow_share
+from clustersim.kernels.narrow_gemms import narrow_inputs, narrow_layers, narrow_share
 from clustersim.model import load_model
 from clustersim.model.casts import Casts, Implementation, casts_of
 from tests.kernels.test_fp8 import BATCH, INPUTS, OUTPUTS, ROWS, one_layer
@@ -108,7 +111,13 @@ def test_the_last_linear_layers_stay_in_16_bits(share: float, wide: int) -> None
 
 @pytest.mark.parametrize(("precision", "each"), [("amp-fp8", 2.0), ("amp-mxfp8", MX), ("amp-nvfp4", NV)])
 def test_an_input_is_stored_in_the_format_of_its_gradient(precision: str, each: float) -> None:
-    kept = dict(zip((layer.name for layer in LLAMA.layers), kept_bytes(LLAMA, precision, casts_all=True), strict=True))
+    kept = dict(
+        zip(
+            (layer.name for layer in LLAMA.layers),
+            kept_bytes(LLAMA, precision, True, narrow_inputs(LLAMA, precision, Casts("te"))),
+            strict=True,
+        )
+    )
     tokens, features, between = 8192, 4096, 14_336
     assert kept["h.1.norm1"] == each * tokens * features
     assert kept["h.1.feed_forward.gate"] == each * tokens * between + 2 * tokens * between  # and the gate's other half
@@ -118,7 +127,7 @@ def test_an_input_is_stored_in_the_format_of_its_gradient(precision: str, each: 
 def test_torchao_stores_what_it_reads() -> None:
     """mx_mm saves its arguments in 16 bits (torchao/prototype/mx_formats/mx_linear.py)."""
     assert [casts_of(kind, 1, "amp-mxfp8").stores_narrow for kind in ("torchao", "te")] == [False, True]
-    wide, plain = (kept_bytes(LLAMA, name, stores_narrow=False) for name in ("amp-mxfp8", "amp-bf16"))
+    wide, plain = (kept_bytes(LLAMA, name, narrow=narrow_inputs(LLAMA, name)) for name in ("amp-mxfp8", "amp-bf16"))
     assert wide == plain
 
 
@@ -133,3 +142,23 @@ def test_a_gpu_without_a_peak_is_refused() -> None:
 def test_what_is_assumed_of_the_peak_is_said() -> None:
     said = estimate_layers(one_layer(), load_gpu("b200"), 1, "amp-nvfp4").assumptions
     assert any("GEMMs in NVFP4 are assumed to reach 77%" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("precision", ["amp-mxfp8", "amp-nvfp4"])
+def test_all_layers_in_16_bits_are_bf16_in_memory_as_in_time(precision: str) -> None:
+    def simulated(precision: str, wide: float | None, **layout: Any) -> Any:
+        software = {"name": "plain", **({} if wide is None else {"casts": "te-cached", "wide_share": wide})}
+        run = {"model": "llama-3.1-8b", "num_gpus": 4, "batch": {"global": 8}, "precision": precision}
+        star = {"kind": "star", "num_hosts": 1, "host": {"template": "dgx-b200", "num_gpus": 4}, "link": "50 GB/s"}
+        others = {"topology": star, "strategy": {"kind": "all-reduce"}, "num_iterations": 1, "memory_check": False}
+        return clustersim.simulate({**run, **others, "software": software, "parallelism": layout})
+
+    for layout in ({}, {"sharding": "zero-3"}, {"tensor": 2, "sequence_parallel": True}, {"pipeline": 2}):
+        plain, wide, mixed = (
+            simulated(*each, **layout) for each in (("amp-bf16", None), (precision, 1.0), (precision, 0.5))
+        )
+        assert wide.iteration_s == pytest.approx(plain.iteration_s, rel=1e-12)
+        assert wide.memory_parts == plain.memory_parts
+        if "pipeline" not in layout:  # whose stages depend on times
+            narrow = simulated(precision, 0.0, **layout)
+            assert narrow.memory_bytes < mixed.memory_bytes < wide.memory_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -66,12 +67,39 @@ def test_short_documents_run_at_the_rate_of_short_sequences() -> None:
     assert packed[scores].forward_s / known[scores].forward_s == pytest.approx(slower / 8, rel=0.02)
 
 
-@pytest.mark.parametrize("sigma", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0])
 def test_a_log_normal_has_its_mean_and_its_square(sigma: float) -> None:
-    lengths = LogNormal(mean=600, sigma=sigma).lengths()
-    assert sum(lengths) / len(lengths) == pytest.approx(600, rel=0.02)
-    found = filling(Packing(lengths=LogNormal(mean=600, sigma=sigma)), 10**9)
-    assert found.pair_tokens == pytest.approx(600 * math.exp(sigma**2), rel=0.05)
+    """The second moment over the mean is mean x exp(sigma^2), if no document is cut."""
+    lengths = list(LogNormal(mean=600, sigma=sigma).lengths())
+    assert sum(share for _, share in lengths) == pytest.approx(1)
+    assert sum(length * share for length, share in lengths) == pytest.approx(600, rel=1e-9)
+    found = filling(Packing(lengths=LogNormal(mean=600, sigma=sigma)), 10**40)
+    assert found.pair_tokens == pytest.approx(600 * math.exp(sigma**2), rel=1e-3)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0, 3.0])
+def test_a_log_normal_is_cut_as_its_law_says(sigma: float) -> None:
+    """Pieces of a document of l tokens are 1 plus the multiples of T below l, whose shares have a closed form."""
+    found = filling(Packing(lengths=LogNormal(mean=600, sigma=sigma), kind="padded"), TOKENS)
+    place = math.log(600) - sigma**2 / 2
+    beyond = (math.erfc((math.log(each * TOKENS) - place) / sigma / math.sqrt(2)) / 2 for each in range(1, 300_000))
+    assert found.tokens == pytest.approx(600 / (1 + sum(beyond)), rel=0.01)
+
+
+@pytest.mark.parametrize("gpu", ["h100", "a100", "b200", "l40s", "v100"])
+def test_shorter_documents_never_take_longer(gpu: str) -> None:
+    precision = "amp-fp16" if gpu == "v100" else "amp-bf16"
+    lengths = [1, 2, 3, 5, 16, 63, 64, 65, 100, 127, 128, 129, 500, 512, 600, 1000, 2048, TOKENS]
+    packings = [Packing(lengths=(each,)) for each in lengths]
+    packings += [Packing(lengths=LogNormal(mean=each, sigma=2)) for each in (1, 1.3, 1.6, 10, 100.4, 100.6, 1000)]
+    found = []
+    for each in packings:
+        model = with_packing(LLAMA, each)
+        times = estimate_layers(model, load_gpu(gpu), 1, precision).layers
+        total_s = sum(time.forward_s + time.backward_s for time in times if is_fused(time.layer))
+        found.append((filling(each, TOKENS).pair_tokens, total_s))
+    in_order = [each for _, each in sorted(found)]
+    assert all(first <= second * (1 + 1e-9) for first, second in pairwise(in_order))
 
 
 def test_padding_that_is_left_is_computed_but_by_attention() -> None:

@@ -11,7 +11,12 @@ import clustersim
 from clustersim import load_scenario
 from clustersim.errors import InputError
 from clustersim.model import load_model
+from clustersim.planner.layout_costs import LayoutCosts
+from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.request import plan_request
+from clustersim.planner.space import Choice
+from clustersim.program.ops import Call
+from clustersim.simulate import Workloads
 from clustersim.simulate.setup import Setup
 from tests.placed import placed
 
@@ -144,3 +149,55 @@ def test_times_of_a_file_are_refused(tmp_path: Path) -> None:
 def test_a_plan_refuses_it() -> None:
     with pytest.raises(InputError, match="leave lora out"):
         plan_request(scenario({"rank": RANK}), [4], [4], [], across_hosts=False)
+
+
+@pytest.mark.parametrize(
+    ("layout", "num_gpus", "replicas"),
+    [
+        ({"expert": 4}, 8, 2),
+        ({"expert": 4, "pipeline": 2, "schedule": "dualpipe", "micro_batches": 4}, 8, 2),
+        ({"expert": 4, "context": 2}, 8, 2),
+    ],
+)
+def test_frozen_experts_are_sharded_over_those_that_have_the_same(
+    layout: dict[str, Any], num_gpus: int, replicas: int
+) -> None:
+    """Experts of one GPU in e over its replicas, all other weights over all; each pass gathers all but the own part."""
+    keys = {
+        "model": "mixtral-8x7b",
+        "num_gpus": num_gpus,
+        "topology": {"kind": "star", "num_hosts": num_gpus, "host": {"gpu": "h100"}, "link": "10 GB/s"},
+        "batch": {"global": 32},
+    }
+    asked = scenario({"rank": RANK}, **keys, parallelism={**layout, "sharding": "zero-3"})
+    own = load_scenario(asked).points()[0].point
+    laid_out = Setup(own).laid_out
+    assert laid_out is not None
+    experts = sum(layer.num_parameters for layer in load_model("mixtral-8x7b").layers if layer.op == "experts")
+    others = load_model("mixtral-8x7b").num_parameters - experts
+    assert own.grid.num_expert_replicas == replicas
+    held = sum(each["frozen weights"] for each in laid_out.memory) / len(laid_out.memory) * own.grid.pipeline
+    if own.grid.num_mirrored == 2:
+        held /= 2  # each stage has the parameters of two
+    assert held == pytest.approx(
+        2 * (others / (8 // own.grid.pipeline * own.grid.num_mirrored) + experts / 4 / 2), rel=1e-6
+    )
+    calls = [op for plan in laid_out.plans for op in plan.program.ops() if isinstance(op, Call)]
+    assert any(op.op == "all-gather" and op.axis == "data" and op.num_bytes > 1e8 for op in calls)
+
+
+def test_a_plan_knows_the_memory_of_frozen_experts_and_of_wide_layers() -> None:
+    frozen = scenario(
+        {"rank": RANK}, model="mixtral-8x7b", batch={"global": 4}, parallelism={"expert": 2, "sharding": "zero-3"}
+    )
+    software = {"name": "plain", "casts": "te", "wide_share": 0.3}
+    chip = {"kind": "star", "num_hosts": 4, "host": {"gpu": "b200"}, "link": "10 GB/s"}
+    split = {"pipeline": 2, "micro_batches": 2}
+    wide = scenario(
+        None, precision="amp-mxfp8", software=software, topology=chip, batch={"global": 4}, parallelism=split
+    )
+    for each in (frozen, wide):
+        point = load_scenario(each).points()[0].point
+        costs = LayoutCosts(point, Workloads())
+        held = PeakMemory(costs).peak_bytes(Choice(4, 4, point.parallelism))
+        assert held == pytest.approx(sum(Setup(point).memory_bytes(costs.kind).values()), rel=1e-9)

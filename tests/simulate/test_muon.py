@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels.muon import matrices_of, matrix_times, newton_schulz_s, shared_out_s
 from clustersim.model import load_model
+from clustersim.parallelism.updates import stage_update
 from clustersim.program.ops import Call
 from clustersim.simulate.setup import Setup
 from tests.placed import placed
@@ -138,3 +140,35 @@ def test_experts_are_shared_by_the_ranks_that_have_the_same() -> None:
 def test_what_it_does_not_go_with_is_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="optimizer muon"):
         load_scenario(scenario(**keys))
+
+
+@pytest.mark.parametrize("sharding", ["zero-1", "zero-3"])
+def test_both_stages_of_a_mirrored_pair_share_the_matrices_of_experts(sharding: str) -> None:
+    """With one rank for an expert in each stage, two have the same experts, and each does half of their matrices."""
+    asked = {
+        "model": "mixtral-8x7b",
+        "num_gpus": 16,
+        "batch": {"global": 32},
+        "topology": {"kind": "star", "num_hosts": 16, "host": {"gpu": "b200"}, "link": "50 GB/s"},
+        "precision": "amp-bf16",
+        "software": "plain",
+        "transport": "ideal",
+        "optimizer": "muon",
+        "memory_check": False,
+        "strategy": {"kind": "all-reduce"},
+        "parallelism": {
+            "expert": 8, "pipeline": 2, "schedule": "dualpipe", "micro_batches": 4, "sharding": sharding,
+        },
+    }  # fmt: skip
+    point = load_scenario(asked).points()[0].point
+    laid_out = Setup(point).laid_out
+    assert laid_out is not None
+    assert point.grid.num_expert_replicas == 2
+    calls = [
+        op for op in laid_out.plans[0].program.ops() if isinstance(op, Call) and "momenta of experts" in op.key.what
+    ]
+    assert len(calls) == (1 if sharding == "zero-1" else 2)
+    grid = replace(point.grid, mirrored=False)
+    pieces = [piece for part in laid_out.parts for piece in part.pieces]
+    updates = [stage_update(Setup(point).reference, point.optimizer, pieces, each) for each in (point.grid, grid)]
+    assert [each.shared[-1].num_ranks for each in updates] == [2, 1]

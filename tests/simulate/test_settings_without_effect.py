@@ -144,3 +144,64 @@ def test_an_algorithm_that_cannot_shard_is_refused() -> None:
     with pytest.raises(InputError, match="double-tree does not do; write one of: auto, ring") as error:
         clustersim.simulate({**ASKED, "strategy": strategy, "parallelism": {"sharding": "zero-1"}})
     assert error.value.mistakes[0].key == "strategy.algorithm"
+
+
+def all_warnings(**keys: Any) -> list[str]:
+    asked = placed({**ASKED, **keys})
+    return [each for each in forecast(load_scenario(asked).points()[0].point).warnings if "changes nothing:" in each]
+
+
+@pytest.mark.parametrize(
+    ("precision", "casts", "same"),
+    [
+        ("amp-nvfp4", "te", None),
+        ("amp-nvfp4", "te-cached", None),
+        ("amp-nvfp4", "torchao", "te"),
+        ("amp-nvfp4", "torchao-rowwise", "te"),
+        ("amp-nvfp4", "te-current-cached", "te-cached"),
+        ("amp-mxfp8", "torchao", None),
+        ("amp-mxfp8", "torchao-rowwise", "torchao"),
+        ("amp-mxfp8", "te-block", "te"),
+        ("amp-fp8", "te-block", None),
+    ],
+)
+def test_a_warning_names_casts_that_a_precision_does_not_tell_apart(
+    precision: str, casts: str, same: str | None
+) -> None:
+    found = all_warnings(
+        topology={**ASKED["topology"], "host": {"gpu": "b200"}},
+        precision=precision,
+        software={"name": "plain", "casts": casts},
+    )
+    assert len(found) == (same is not None)
+    assert same is None or f"is simulated as {same}" in found[0]
+
+
+@pytest.mark.parametrize(("routing", "is_warned"), [("adaptive", True), ("hashed", False)])
+def test_a_warning_names_spines_that_adaptive_routing_joins(routing: str, is_warned: bool) -> None:
+    leaves = {"num_leaves": 2, "hosts_per_leaf": 4, "spines": 2, "host": {"gpu": "v100"}, "link": "1 GB/s"}
+    found = all_warnings(topology={"kind": "leaf-spine", "routing": routing, **leaves})
+    assert any(each.startswith("topology.spines changes nothing") for each in found) == is_warned
+
+
+@pytest.mark.parametrize(("prices", "is_warned"), [({"h100": 2}, True), ({"h100": 2, "v100": 1}, False)])
+def test_a_warning_names_prices_of_no_gpu_of_the_run(prices: dict[str, float], is_warned: bool) -> None:
+    found = all_warnings(prices=prices)
+    assert any(each.startswith("prices changes nothing") for each in found) == is_warned
+
+
+def test_a_domain_of_more_hosts_than_there_are_is_refused() -> None:
+    def cluster(num_hosts: int | None, domain: int) -> dict[str, Any]:
+        host = {"template": "superchip", "gpu": "gb200", "nvlink_domain": domain}
+        count = {} if num_hosts is None else {"num_hosts": num_hosts}
+        return {"kind": "star", "link": "infiniband-ndr", "host": host, **count}
+
+    with pytest.raises(InputError, match="domain of 3 hosts is larger than its cluster, which has 2") as error:
+        load_scenario({**ASKED, "topology": cluster(2, 3)})
+    assert [each.key for each in error.value.mistakes] == ["topology.host.nvlink_domain"]
+    for num_hosts, domain in ((2, 2), (3, 2), (None, 18)):
+        load_scenario({**ASKED, "topology": cluster(num_hosts, domain)})
+    groups = [{"count": count, "host": cluster(1, 2)["host"]} for count in (2, 1)]
+    with pytest.raises(InputError, match="domain of 2") as error:
+        load_scenario({**ASKED, "topology": {"kind": "star", "link": "infiniband-ndr", "hosts": groups}})
+    assert [each.key for each in error.value.mistakes] == ["topology.hosts.1.host.nvlink_domain"]
