@@ -51,6 +51,25 @@ _KEYS: Mapping[str, str] = {
 }  # fmt: skip
 """What a key of another program is here."""
 
+_TARGETS = {
+    name.replace("_", "-"): f"that is {here}"
+    for here, names in {
+        "q_proj, k_proj and v_proj": "c_attn qkv qkv_proj query_key_value wqkv attn.c_attn",
+        "q_proj": "q query q_lin q_b_proj wq",
+        "k_proj": "k key k_lin wk",
+        "v_proj": "v value v_lin wv",
+        "o_proj": "o out_proj out_lin wo attn.c_proj attention.output.dense",
+        "gate_proj": "w1 wi_0",
+        "up_proj": "c_fc fc1 fc_in lin1 w3 wi wi_1 dense_h_to_4h intermediate.dense",
+        "gate_proj and up_proj": "gate_up_proj",
+        "down_proj": "fc2 fc_out lin2 w2 dense_4h_to_h mlp.c_proj",
+        "o_proj and down_proj": "c_proj",
+        "all-linear, in place of a list": "all-linear all",
+    }.items()
+    for name in names.split()
+}
+"""Linear layers of other models of Hugging Face than Llama, as the targets of adapters are called."""
+
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "strategy": {"ddp": _PLAIN, "fsdp": _SHARDED, "fsdp2": _SHARDED, "zero": _SHARDED, "deepspeed": _SHARDED,
                  "zero3": _SHARDED, "hsdp": _HYBRID, "diloco": _DILOCO,
@@ -65,6 +84,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "precision": {"bf16": "bf16 kernels with fp32 weights are amp-bf16", "bfloat16": "that is amp-bf16",
                   "float16": "fp16 kernels with fp32 weights are amp-fp16", "half": "that is amp-fp16 or fp16",
                   "float32": "that is fp32", "mixed": "that is amp-bf16 or amp-fp16"},
+    "adapter target": _TARGETS,
     "GPU": {"a100-80gb": "that is a100", "a100-sxm4-80gb": "that is a100", "a100-sxm": "that is a100",
             "a100-sxm4-40gb": "that is a100-40gb", "h100-sxm": "that is h100", "h100-sxm5": "that is h100",
             "h100-80gb": "that is h100", "h200-sxm": "that is h200", "b200-sxm": "that is b200",

@@ -25,6 +25,7 @@ from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import HostedSpec
 from clustersim.topology.load import topology_spec
 from clustersim.topology.topology import Topology
+from clustersim.topology.wire import wire
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ def _alone(found: HostTemplate, num_hosts: int | None, link: str | None, notes: 
     if link is None:
         link = found.link
         notes.append(f"the link of a network card is {link}, the rate in the file, without a delay")
+    elif found.link is not None and wire(link, "link").bytes_per_s != wire(found.link, "link").bytes_per_s:
+        notes.append(f"--link {link} instead of the file's {found.link} of a network card")
     notes.append(f"{num_hosts or 1} hosts are on one switch that holds no message back")
     return {"kind": "star", "num_hosts": num_hosts or 1, "link": link, "host": found.host}
 
