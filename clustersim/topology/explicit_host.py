@@ -55,6 +55,35 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _checked_nodes(nodes: tuple[HostNode, ...], info: ValidationInfo) -> tuple[HostNode, ...]:
+    if mistakes := list(_wrong_nodes(nodes, info.data.get("gpu"))):
+        raise InputError(mistakes)
+    return nodes
+
+
+def _wrong_nodes(nodes: Sequence[HostNode], gpu: str | None) -> Iterator[Mistake]:
+    seen: set[str] = set()
+    for number, node in enumerate(nodes):
+        at = str(number)
+        if node.name in seen or node.name.startswith("memory"):
+            allowed = "each name once; names with `memory` are for the sockets' memories"
+            yield Mistake(f"no other node may be called '{node.name}'", at, got=node.name, allowed=allowed)
+        seen.add(node.name)
+        if node.gpu is not None and node.kind != "gpu":
+            message = f"the node '{node.name}' is a {node.kind}: only a node of kind `gpu` has a GPU's sheet"
+            yield Mistake(message, f"{at}.gpu", got=node.kind, allowed="gpu")
+        if node.kind == "gpu" and node.gpu is None and gpu is None:
+            message = f"the GPU '{node.name}' has no sheet: give `gpu` for it or for the host"
+            yield Mistake(message, at, got="nothing", allowed="the name of a GPU's sheet")
+        if node.link is not None and node.kind != "nic":
+            message = f"the node '{node.name}' is a {node.kind}: only a node of kind `nic` has a rate"
+            yield Mistake(message, f"{at}.link", got=node.kind, allowed="nic")
+    num_gpus = sum(node.kind == "gpu" for node in nodes)
+    if not 1 <= num_gpus <= MAX_GPUS:
+        message = f"a host has 1 to {MAX_GPUS} nodes of kind `gpu` (got {num_gpus})"
+        yield Mistake(message, got=str(num_gpus), allowed=f"1 to {MAX_GPUS}")
+
+
 def _checked_link(link: HostLink, info: ValidationInfo) -> HostLink:
     """Refuse a link whose ends are no two devices of the host that it may connect; not if the nodes are wrong."""
     if "nodes" in info.data and (mistakes := list(_wrong_link(link, info.data["nodes"], info.data.get("gpu")))):
@@ -99,7 +128,11 @@ class ExplicitHost(HostOfDevices):
     gpudirect: bool = Field(
         default=True, description="whether NICs read GPU memory; if not, messages pass through host memory"
     )
-    nodes: Annotated[tuple[HostNode, ...], BeforeValidator(_read_nodes, json_schema_input_type=Any)] = Field(
+    nodes: Annotated[
+        tuple[HostNode, ...],
+        BeforeValidator(_read_nodes, json_schema_input_type=Any),
+        AfterValidator(_checked_nodes),
+    ] = Field(
         min_length=1,
         max_length=MAX_NODES,
         description="devices: [{name: gpu0, kind: gpu}, ...] or {gpu0: gpu, ...}; a name alone (gpu0) implies its kind",
@@ -117,32 +150,9 @@ class ExplicitHost(HostOfDevices):
 
     @model_validator(mode="after")
     def _check(self) -> ExplicitHost:
-        mistakes = [*self._wrong_nodes()] or [*self._unconnected()]
-        if mistakes:
+        if mistakes := list(self._unconnected()):
             raise InputError(mistakes)
         return self
-
-    def _wrong_nodes(self) -> Iterator[Mistake]:
-        seen: set[str] = set()
-        for number, node in enumerate(self.nodes):
-            at = f"nodes.{number}"
-            if node.name in seen or node.name.startswith("memory"):
-                allowed = "each name once; names with `memory` are for the sockets' memories"
-                yield Mistake(f"no other node may be called '{node.name}'", at, got=node.name, allowed=allowed)
-            seen.add(node.name)
-            if node.gpu is not None and node.kind != "gpu":
-                message = f"the node '{node.name}' is a {node.kind}: only a node of kind `gpu` has a GPU's sheet"
-                yield Mistake(message, f"{at}.gpu", got=node.kind, allowed="gpu")
-            if node.kind == "gpu" and node.gpu is None and self.gpu is None:
-                message = f"the GPU '{node.name}' has no sheet: give `gpu` for it or for the host"
-                yield Mistake(message, at, got="nothing", allowed="the name of a GPU's sheet")
-            if node.link is not None and node.kind != "nic":
-                message = f"the node '{node.name}' is a {node.kind}: only a node of kind `nic` has a rate"
-                yield Mistake(message, f"{at}.link", got=node.kind, allowed="nic")
-        num_gpus = sum(node.kind == "gpu" for node in self.nodes)
-        if not 1 <= num_gpus <= MAX_GPUS:
-            message = f"a host has 1 to {MAX_GPUS} nodes of kind `gpu` (got {num_gpus})"
-            yield Mistake(message, "nodes", got=str(num_gpus), allowed=f"1 to {MAX_GPUS}")
 
     def _unconnected(self) -> Iterator[Mistake]:
         """Yield the mistake of devices that no links lead to from the host's ports of the network; GPUs do not forward.

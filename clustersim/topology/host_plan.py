@@ -256,10 +256,7 @@ class HostPlan:
     def _require_path(self, src: int, dst: int) -> list[int]:
         path = self.path(src, dst)
         if path is None:
-            message = (
-                f"no links of the host lead from {self.names[src]} to {self.names[dst]}: GPUs do not forward messages"
-            )
-            raise InputError(message, got="no path", allowed="links from one to the other")
+            raise InputError(f"within a host only a GPU connects {self.names[src]} with {self.names[dst]}")
         return path
 
 
