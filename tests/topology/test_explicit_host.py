@@ -207,10 +207,18 @@ def test_all_mistakes_of_links_are_reported_at_once() -> None:
     ("nodes", "pairs", "apart"),
     [
         (["socket0", "gpu0", "gpu1"], [("socket0", "gpu0")], "'gpu1' to a processor"),
-        (["socket0", "gpu0", "gpu1", "nic0"], [("socket0", "gpu0"), ("gpu0", "gpu1"), ("nic0", "socket0")], "'gpu1' to"),
+        (
+            ["socket0", "gpu0", "gpu1", "nic0"],
+            [("socket0", "gpu0"), ("gpu0", "gpu1"), ("nic0", "socket0")],
+            "'gpu1' to",
+        ),
         (["socket0", "gpu0", "nic0", "nic1"], [("socket0", "gpu0"), ("nic0", "socket0")], "'nic1' to a network card"),
         (["socket0", "gpu0", "nic0"], [("socket0", "gpu0")], "'gpu0', 'nic0' to a network card"),
-        (["socket0", *(f"gpu{n}" for n in range(7))], [], "'socket0', 'gpu0', 'gpu1', 'gpu2', 'gpu3', ... to a processor"),
+        (
+            ["socket0", *(f"gpu{n}" for n in range(7))],
+            [],
+            "'socket0', 'gpu0', 'gpu1', 'gpu2', 'gpu3', ... to a processor",
+        ),
     ],
 )
 def test_a_device_that_no_links_lead_to_is_named(nodes: list[str], pairs: list[tuple[str, str]], apart: str) -> None:

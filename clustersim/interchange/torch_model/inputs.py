@@ -41,6 +41,11 @@ class InputSpec:
             return "sequence"
         return "image" if len(self.shape) == 3 and self.batch_axis == 0 else "sample"
 
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of a sample: of a row of integers, which are taken as numbers of words."""
+        return self.shape[0] if self.sample == "sequence" and len(self.shape) == 1 else None
+
 
 def parse_input(text: str) -> InputSpec:
     """Return the input of an `--input` option; the batch is first, or at an `N`.
