@@ -64,7 +64,7 @@ _TARGETS = {
         "gate_proj and up_proj": "gate_up_proj",
         "down_proj": "fc2 fc_out lin2 w2 dense_4h_to_h mlp.c_proj",
         "o_proj and down_proj": "c_proj",
-        "all-linear, in place of a list": "all-linear all",
+        "all-linear": "all all-linear-layers",
     }.items()
     for name in names.split()
 }
@@ -84,7 +84,6 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "precision": {"bf16": "bf16 kernels with fp32 weights are amp-bf16", "bfloat16": "that is amp-bf16",
                   "float16": "fp16 kernels with fp32 weights are amp-fp16", "half": "that is amp-fp16 or fp16",
                   "float32": "that is fp32", "mixed": "that is amp-bf16 or amp-fp16"},
-    "adapter target": _TARGETS,
     "GPU": {"a100-80gb": "that is a100", "a100-sxm4-80gb": "that is a100", "a100-sxm": "that is a100",
             "a100-sxm4-40gb": "that is a100-40gb", "h100-sxm": "that is h100", "h100-sxm5": "that is h100",
             "h100-80gb": "that is h100", "h200-sxm": "that is h200", "b200-sxm": "that is b200",
@@ -100,6 +99,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
            "conv2d": "that is convolution", "conv": "that is convolution", "linear": "that is fully-connected",
            "dense": "that is fully-connected", "gemm": "that is fully-connected", "matmul": "that is fully-connected",
            "layernorm": "that is layer-norm", "batchnorm": "that is batch-norm"},
+    "adapter target": _TARGETS,
 }  # fmt: skip
 """What a name of another program is here, by what it names."""
 

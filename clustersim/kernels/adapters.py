@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator, Field
 
-from clustersim.errors import InputError, Mistake, unknown_name
+from clustersim.common_words import hint_for_name
+from clustersim.errors import InputError, Mistake, hint_after, unknown_name
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model.layer import Layer, Model
 from clustersim.spec import Count, Spec
@@ -35,7 +36,7 @@ STORED_BYTES: dict[Storage, float] = {"nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1
 SUM = "adapter-sum"
 """Operation that adds the scaled outputs of adapters to that of the frozen product."""
 
-_ALL = "all-linear"
+_ALL, _WHAT = "all-linear", "adapter target"
 _TARGETS: tuple[str, ...] = get_args(Target)
 _ENDS = ("add", "embedding")  # what ends the layers before an attention or a feed-forward part
 _LINEAR = "fully-connected"
@@ -49,7 +50,8 @@ def _known_targets(value: Any) -> Any:
     if not listed or not value:
         shown = f"'{value}'" if isinstance(value, str) else "an empty list" if listed else "no list"
         allowed = f"{_ALL}, or a list of {', '.join(_TARGETS)}"
-        raise InputError(f"expected {allowed} (got {shown})", got=shown, allowed=allowed)
+        hint = hint_after(hint_for_name(_WHAT, str(value)), f"[{value}]" if value in _TARGETS else None)
+        raise InputError(f"expected {allowed} (got {shown}){hint}", got=shown, allowed=allowed)
     wrong = [(number, each) for number, each in enumerate(value) if each not in _TARGETS]
     if wrong:
         raise InputError([_unknown_target(str(number), each) for number, each in wrong])
@@ -57,7 +59,7 @@ def _known_targets(value: Any) -> Any:
 
 
 def _unknown_target(key: str, got: object) -> Mistake:
-    return replace(unknown_name("adapter target", got, _TARGETS).mistakes[0], key=key)
+    return replace(unknown_name(_WHAT, got, _TARGETS).mistakes[0], key=key)
 
 
 class Lora(Spec):

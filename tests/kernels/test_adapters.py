@@ -155,8 +155,8 @@ def test_the_targets_that_a_message_lists_are_allowed() -> None:
     [
         (["c_attn"], ["lora.targets.0: no adapter target is called 'c_attn'; that is q_proj, k_proj and v_proj "]),
         (["q_proj", "fc1", 3], ["lora.targets.1: .* that is up_proj ", "lora.targets.2: .* called '3'"]),
-        (["all-linear"], ["lora.targets.0: .* that is all-linear, in place of a list"]),
-        ("q_proj", ["lora.targets: expected all-linear, or a list of q_proj, .* .got 'q_proj'.$"]),
+        ("all", ["lora.targets: expected all-linear, or a list of q_proj, .* .got 'all'.; that is all-linear$"]),
+        ("q_proj", ["lora.targets: expected all-linear, .* .got 'q_proj'.; did you mean '.q_proj.'.$"]),
         ([], ["lora.targets: expected all-linear, or a list of q_proj, .* .got an empty list.$"]),
         ({"q_proj": 1}, ["lora.targets: expected all-linear, or a list of q_proj, .* .got no list.$"]),
         ([{"a": 1}, [2]], ["lora.targets.0: no adapter target", "lora.targets.1: no adapter target"]),
