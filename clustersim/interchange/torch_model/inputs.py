@@ -43,7 +43,11 @@ class InputSpec:
 
     @property
     def tokens(self) -> int | None:
-        """The tokens of a sample: of a row of integers, which are taken as numbers of words."""
+        """The tokens of a sample: of a row of integers, which are taken as numbers of words.
+
+        >>> parse_input("128:int64").tokens, parse_input("128").tokens, parse_input(":int64").tokens
+        (128, None, None)
+        """
         return self.shape[0] if self.sample == "sequence" and len(self.shape) == 1 else None
 
 
