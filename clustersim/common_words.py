@@ -53,6 +53,25 @@ _KEYS: Mapping[str, str] = {
 }  # fmt: skip
 """What a key of another program is here."""
 
+_TARGETS = {
+    name.replace("_", "-"): f"that is {here}"
+    for here, names in {
+        "q_proj, k_proj and v_proj": "c_attn qkv qkv_proj query_key_value wqkv attn.c_attn",
+        "q_proj": "q query q_lin q_b_proj wq",
+        "k_proj": "k key k_lin wk",
+        "v_proj": "v value v_lin wv",
+        "o_proj": "o out_proj out_lin wo attn.c_proj attention.output.dense",
+        "gate_proj": "w1 wi_0",
+        "up_proj": "c_fc fc1 fc_in lin1 w3 wi wi_1 dense_h_to_4h intermediate.dense",
+        "gate_proj and up_proj": "gate_up_proj",
+        "down_proj": "fc2 fc_out lin2 w2 dense_4h_to_h mlp.c_proj",
+        "o_proj and down_proj": "c_proj",
+        "all-linear": "all all-linear-layers",
+    }.items()
+    for name in names.split()
+}
+"""Linear layers of other models of Hugging Face than Llama, as the targets of adapters are called."""
+
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "strategy": {"ddp": _PLAIN, "fsdp": _SHARDED, "fsdp2": _SHARDED, "zero": _SHARDED, "deepspeed": _SHARDED,
                  "zero3": _SHARDED, "hsdp": _HYBRID, "diloco": _DILOCO,
@@ -82,6 +101,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
            "conv2d": "that is convolution", "conv": "that is convolution", "linear": "that is fully-connected",
            "dense": "that is fully-connected", "gemm": "that is fully-connected", "matmul": "that is fully-connected",
            "layernorm": "that is layer-norm", "batchnorm": "that is batch-norm"},
+    "adapter target": _TARGETS,
 }  # fmt: skip
 """What a name of another program is here, by what it names."""
 

@@ -120,7 +120,8 @@ def _read_host(cpus: list[Element]) -> _Host:
         socket = host.add("socket", None, None)
         _note_unknown(cpu, host)
         vendor, family, model = cpu.get("vendor", ""), _number(cpu, "familyid"), _number(cpu, "modelid")
-        host.cpu = host.cpu or cpu_of_family(vendor, family, model)
+        is_grace = cpu.get("arch") == "arm64" and cpu.find(".//c2c") is not None
+        host.cpu = host.cpu or ("grace" if is_grace else cpu_of_family(vendor, family, model))
         for child in cpu:
             _read_child(child, socket, None, host)
     sockets = [device.name for device in host.devices if device.kind == "socket"]

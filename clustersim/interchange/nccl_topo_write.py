@@ -11,7 +11,7 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_gpu, load_link
-from clustersim.interchange.pci_names import capability_of, family_of, pci_of_gpu
+from clustersim.interchange.pci_names import architecture_of, capability_of, family_of, pci_of_gpu
 from clustersim.topology import Topology
 
 _PCIE_GT = {"1": "2.5", "2": "5.0", "3": "8.0", "4": "16.0", "5": "32.0", "6": "64.0"}
@@ -71,6 +71,8 @@ def nccl_topology_xml(topology: Topology, host: int = 0) -> str:
         _write_below(writer, socket, cpu)
     for node, element in list(writer.elements.items()):
         _write_links(writer, node, element)
+    if any(kind == "nvswitch" and at < 0 for kind, at in zip(topology.node_kinds, topology.node_hosts, strict=True)):
+        writer.notes["its NVSwitches also join GPUs of other hosts (`nvlink_domain`), which are not written"] = None
     if topology.num_hosts > 1:
         writer.notes[f"host {host} of {topology.num_hosts} is written"] = None
     ElementTree.indent(system)
@@ -93,8 +95,10 @@ def _links_inside(topology: Topology, host: int) -> dict[int, list[tuple[int, in
 def _about_cpu(writer: _Writer, number: int) -> dict[str, str]:
     sheets = writer.topology.host_sheets
     sheet = sheets[writer.host] if writer.host < len(sheets) else None
-    generation = family_of(sheet or "")
-    about = {"numaid": str(number), "host_hash": hex(writer.host + 1), "affinity": "ffffffff", "arch": "x86_64"}
+    generation, arch = family_of(sheet or ""), architecture_of(sheet or "")
+    about = {"numaid": str(number), "host_hash": hex(writer.host + 1), "affinity": "ffffffff", "arch": arch}
+    if generation is None and arch != "x86_64":
+        return about
     if generation is None:
         writer.notes[f"the generation of the processor {sheet or ''} is not known, and not written"] = None
         return about
@@ -118,24 +122,30 @@ def _write_below(writer: _Writer, node: int, element: Element) -> None:
 
 
 def _slot_of_gpu(writer: _Writer, gpu: int) -> int | None:
-    """Return the link from above in which a GPU's slot is: PCIe, and from a switch rather than from a processor."""
+    """Return the link from above in which a GPU's slot is: PCIe if it has any, and rather from a switch."""
+    kinds = writer.topology.links.kind
     found = [
-        (not kind.startswith("pcie-"), writer.kind(other) != "plx", link)
+        (not kinds[out].startswith("pcie"), not kinds[out].startswith("pcie-"), writer.kind(other) != "plx", link)
         for other, out in writer.linked(gpu, "plx", "socket")
         for end, link in writer.linked(other, "gpu")
-        if end == gpu and (kind := writer.topology.links.kind[out]).startswith("pcie")
+        if end == gpu
     ]
-    return min(found)[2] if found else None
+    return min(found)[3] if found else None
 
 
 def _slot(writer: _Writer, link: int) -> dict[str, str]:
-    """Return speed and width of a PCIe slot; nothing for a rate of another kind, which is noted."""
+    """Return speed and width of a PCIe slot; nothing for a rate of another kind, which is noted.
+
+    The link of a GPU to the processor of its package is written as one of its links.
+    """
     kind = writer.topology.links.kind[link]
     parts = kind.split("-")
     if len(parts) == 3 and parts[0] == "pcie" and parts[1] in _PCIE_GT and parts[2][1:].isdecimal():
         return {"link_speed": f"{_PCIE_GT[parts[1]]} GT/s PCIe", "link_width": parts[2][1:]}
     if kind == "pcie":
         writer.notes["PCIe links that are given by a rate are written without it"] = None
+    elif kind != "nic" and writer.kind(int(writer.topology.links.src[link])) == "plx":
+        writer.notes[f"links of class {kind} below a PCIe switch are written as PCIe, without their rate"] = None
     return {}
 
 
@@ -203,9 +213,9 @@ def _write_links(writer: _Writer, node: int, element: Element) -> None:
     slot = _slot_of_gpu(writer, node)
     for other, link in writer.linked(node, "gpu", "nvswitch", "socket"):
         kind = writer.topology.links.kind[link]
-        if slot is not None and writer.opposites.get(link) == slot:
+        if slot is not None and writer.opposites.get(link) == slot and kind.startswith("pcie"):
             continue
-        if writer.kind(other) == "socket" and not kind.startswith("nvlink"):
+        if writer.kind(other) == "socket" and (kind == "nvlink-c2c" or not kind.startswith("nvlink")):
             rate = f"{writer.topology.links.bytes_per_s[link] * 1e-6:.0f}"
             SubElement(element, "c2c", bw=rate, count="1")
             continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.interchange.host_shape import MAX_COUNT, MAX_GPUS, HostDevice, HostJoint, HostShape, joined
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -116,9 +116,9 @@ def _matrix(lines: list[str]) -> _Matrix:
         raise InputError(f"the header has {len(names)} devices, one of them twice or too many", allowed=allowed)
     found, read = _Matrix(names, {}, {}, {}), set[str]()
     titles = re.sub(r"\s+", " ", lines[at].strip())
-    for line in lines[at + 1 :]:
+    for number, line in enumerate(lines[at + 1 :], start=at + 2):
         label, *cells = _cells(line)
-        if label in names and label not in read and _read_row(found, label, cells, titles):
+        if label in names and label not in read and _read_row(found, label, cells, titles, number):
             read.add(label)
     missing = [name for name in found.gpus if name not in read]
     if missing:
@@ -145,24 +145,35 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().split("\t")] if "\t" in line.strip() else line.split() or [""]
 
 
-def _read_row(matrix: _Matrix, label: str, cells: list[str], titles: str) -> bool:
-    """Add a row, and say whether it was whole; a code that is not known is a mistake."""
+def _read_row(matrix: _Matrix, label: str, cells: list[str], titles: str, line: int) -> bool:
+    """Add a row, and say whether it was whole; a code that is not known, or another in the row above, is a mistake."""
     codes, rest = cells[: len(matrix.names)], cells[len(matrix.names) :]
     if len(codes) < len(matrix.names):
         return False
-    wrong = next((code for code in codes if not _CODE.fullmatch(code)), None)
-    if wrong is not None:
-        message = f"the row of {label} has a cell that is no connection"
-        raise InputError(message, got=wrong[:40], allowed="X, NV and a number, PIX, PXB, PHB, NODE, SYS, SOC, N/A")
     for name, code in zip(matrix.names, codes, strict=True):
-        if code.startswith("NV") and not 1 <= int(code[2:]) <= MAX_COUNT:
-            raise InputError(f"the row of {label} has {code}", got=code, allowed=f"1 to {MAX_COUNT} NVLinks")
+        _check_code(matrix, label, name, code, line)
         matrix.codes[label, name] = code
     columns = [title for title in ("CPU Affinity", "NUMA Affinity") if title in titles]
     for title, value in zip(columns, rest, strict=False):
         if value not in ("", "N/A") and label in matrix.gpus:
             (matrix.affinity if title == "CPU Affinity" else matrix.numa)[label] = value
     return True
+
+
+def _check_code(matrix: _Matrix, a: str, b: str, code: str, line: int) -> None:
+    """Refuse a cell that is no connection, or whose NVLinks are others than in the cell of the other direction."""
+    if not _CODE.fullmatch(code):
+        allowed = "X, NV and a number, PIX, PXB, PHB, NODE, SYS, SOC, N/A"
+        message = f"the cell of {a} and {b} is no connection (got {code[:40]})"
+    elif code.startswith("NV") and not 1 <= int(code[2:]) <= MAX_COUNT:
+        allowed = f"1 to {MAX_COUNT} NVLinks"
+        message = f"the cell of {a} and {b} has {code}: {allowed} are possible"
+    elif (other := matrix.codes.get((b, a), code)) != code and "NV" in (code[:2], other[:2]):
+        allowed = other
+        message = f"the cell of {a} and {b} has {code}, that of {b} and {a} has {other}: both are one connection"
+    else:
+        return
+    raise InputError(Mistake(message, line=line, got=code[:40], allowed=allowed))
 
 
 def _names(matrix: _Matrix, lines: list[str]) -> dict[str, str]:

@@ -51,6 +51,10 @@ _GENERATIONS = (
 """Names of sheets of a generation, and its vendor, family and model (recalled: CPUID of these processors)."""
 
 
+_ARCHITECTURES = {"grace": "arm64"}
+"""Of processors that are not of x86-64 (NVIDIA/nccl, src/graph/topo.h: x86_64, arm64, ppc64)."""
+
+
 def gpu_of_pci(vendor: str, device: str) -> str | None:
     """Return the sheet of a GPU by its PCI numbers, such as `0x10de` and `0x2330`; None if there is none.
 
@@ -143,6 +147,15 @@ def family_of(sheet: str) -> tuple[str, int, int] | None:
         if re.fullmatch(start, sheet):
             return vendor, family, model
     return None
+
+
+def architecture_of(sheet: str) -> str:
+    """Return the instruction set of a processor as NCCL writes it.
+
+    >>> architecture_of("grace"), architecture_of("epyc-7742")
+    ('arm64', 'x86_64')
+    """
+    return _ARCHITECTURES.get(sheet, "x86_64")
 
 
 def pcie_link(gigatransfers: float, width: int) -> str | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import cast
 from xml.etree import ElementTree
+from xml.parsers import expat
 
 from clustersim.errors import InputError, Mistake
 
@@ -47,3 +50,28 @@ def read_xml(text: str, what: str, root: str) -> ElementTree.Element:
         got = "nothing" if top is None else f"<{top.tag[:40]}>"
         raise InputError(f"this is not a {what}", got=got, allowed=f"<{root}>")
     return top
+
+
+@contextmanager
+def mistakes_at(element: ElementTree.Element, root: ElementTree.Element, text: str) -> Iterator[None]:
+    """Give mistakes inside, where they have no line, that of an element of `root`, which was read from `text`."""
+    try:
+        yield
+    except InputError as error:
+        line = line_of(element, root, text)
+        raise InputError([replace(each, line=each.line or line) for each in error.mistakes]) from None
+
+
+def line_of(element: ElementTree.Element, root: ElementTree.Element, text: str) -> int | None:
+    """Return the line on which an element begins, from 1; the text is read again, so only for messages.
+
+    >>> root = ElementTree.fromstring("<a>\\n<b/>\\n<b/></a>")
+    >>> line_of(root[1], root, "<a>\\n<b/>\\n<b/></a>")
+    3
+    """
+    number = next((number for number, each in enumerate(root.iter()) if each is element), None)
+    lines: list[int] = []
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = lambda *_: lines.append(parser.CurrentLineNumber)
+    parser.Parse(text, True)
+    return None if number is None else lines[number]

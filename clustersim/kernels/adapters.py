@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from clustersim.errors import InputError
+from clustersim.common_words import hint_for_name
+from clustersim.errors import InputError, Mistake, hint_after, unknown_name
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.model.layer import Layer, Model
 from clustersim.spec import Count, Spec
@@ -36,15 +37,39 @@ STORED_BYTES: dict[Storage, float] = {"nf4": 0.5 + 4 / 64, "nf4-double": 0.5 + 1
 SUM = "adapter-sum"
 """Operation that adds the scaled outputs of adapters to that of the frozen product."""
 
+_ALL, _WHAT = "all-linear", "adapter target"
+_TARGETS: tuple[str, ...] = get_args(Target)
 _ENDS = ("add", "embedding")  # what ends the layers before an attention or a feed-forward part
 _LINEAR = "fully-connected"
+
+
+def _known_targets(value: Any) -> Any:
+    """Refuse what is neither `all-linear` nor a list of targets; the names that models of others have are explained."""
+    if value == _ALL or value is None:
+        return value
+    listed = isinstance(value, list | tuple)
+    if not listed or not value:
+        shown = f"'{value}'" if isinstance(value, str) else "an empty list" if listed else "no list"
+        allowed = f"{_ALL}, or a list of {', '.join(_TARGETS)}"
+        hint = hint_after(hint_for_name(_WHAT, str(value)), f"[{value}]" if value in _TARGETS else None)
+        raise InputError(f"expected {allowed} (got {shown}){hint}", got=shown, allowed=allowed)
+    wrong = [(number, each) for number, each in enumerate(value) if each not in _TARGETS]
+    if wrong:
+        raise InputError([_unknown_target(str(number), each) for number, each in wrong])
+    return tuple(value)
+
+
+def _unknown_target(key: str, got: object) -> Mistake:
+    return replace(unknown_name(_WHAT, got, _TARGETS).mistakes[0], key=key)
 
 
 class Lora(Spec):
     """Adapters of low rank that are trained in place of all weights (LoRA, QLoRA)."""
 
     rank: Count = Field(description="columns of A and rows of B of each adapter")
-    targets: Annotated[tuple[Target, ...], Field(min_length=1)] | Literal["all-linear"] = Field(
+    targets: Annotated[
+        Annotated[tuple[Target, ...], Field(min_length=1)] | Literal["all-linear"], BeforeValidator(_known_targets)
+    ] = Field(
         default=("q_proj", "v_proj"),
         description="the products with adapters, by the names that Hugging Face's Llama has for them, or `all-linear`: "
         "every linear layer but the output head",
@@ -121,21 +146,22 @@ def _product(base: str, name: str, rows: int, inputs: int, outputs: int, into_da
 def _targets(model: Model, names: Sequence[Target] | str) -> dict[int, list[_Part]]:
     """Return the matrices with adapters of each product, by its place in the model."""
     found = dict(_roles(model))
-    known = list(dict.fromkeys(part.target for parts in found.values() for part in parts if part.target))
+    named = {part.target for parts in found.values() for part in parts}
+    known = [target for target in _TARGETS if target in named]
     if isinstance(names, str):
         if not found:
-            raise _no_target(model, names, known)
+            raise _no_target(model, names, [])
         return found
     for target in names:
         if target not in known:
-            raise _no_target(model, target, known)
+            raise _no_target(model, target, [*known, *([_ALL] if found else [])])
     own = {index: [part for part in parts if part.target in names] for index, parts in found.items()}
     return {index: parts for index, parts in own.items() if parts}
 
 
 def _no_target(model: Model, target: str, known: Sequence[str]) -> InputError:
     allowed = ", ".join(known) or "a model with attention or linear layers"
-    message = f"{model.name} has no product that is known as {target} (known: {allowed})"
+    message = f"{model.name} has no product that is known as {target} (allowed: {allowed})"
     return InputError(message, got=target, allowed=allowed, key="lora.targets")
 
 

@@ -50,12 +50,14 @@ class Builder:
     def __init__(self, name: str, title: str, sample: str = "image", source: str = ""):
         self.name, self.title, self.sample, self.source = name, title, sample, source
         self.layers: list[Layer] = []
+        self.tokens = 0
 
     def model(self) -> Model:
         """Return the layers so far as a model."""
         names = [layer.name for layer in self.layers]
         assert len(set(names)) == len(names), f"{self.name}: two layers share a name"
-        return Model(self.name, self.title, tuple(self.layers), self.sample, self.source)
+        tokens = self.tokens if self.tokens and "image" not in self.sample else None
+        return Model(self.name, self.title, tuple(self.layers), self.sample, self.source, tokens=tokens)
 
     @contextmanager
     def branch(self, name: str) -> Iterator[None]:
@@ -228,9 +230,13 @@ class Builder:
             self.layers[-2:] = [replace(each, shape={**each.shape, "flash": flash}) for each in self.layers[-2:]]
         return y
 
-    def embedding(self, name: str, tokens: int, features: int, rows: Sequence[int]) -> Tensor:
-        """Look up every token in tables of these numbers of `rows` (words, positions, ...) and add the results."""
+    def embedding(self, name: str, tokens: int, features: int, rows: Sequence[int], words: bool = True) -> Tensor:
+        """Look up every token in tables of these numbers of `rows` (words, positions, ...) and add the results.
+
+        The tokens are counted as the sample's (`Model.tokens`) unless they are not `words` of it: positions, patches.
+        """
         y = Tensor(features, tokens)
+        self.tokens += tokens if words else 0
         return self._elementwise(name, "embedding", tokens * len(rows), y, parameters=sum(rows) * features)
 
     def pool(

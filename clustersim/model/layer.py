@@ -67,7 +67,9 @@ class Model:
     """A model of the catalogue or of a workload file, layers in forward order.
 
     `weight_share` is the size of its stored weights relative to 32-bit floats, where they are stored in a shorter
-    format: 16 bits, clustered, pruned.
+    format: 16 bits, clustered, pruned. `tokens` are those that a sample of text has, by which tokens per second and
+    dollars per token count: the words that the model looks up, those of encoder and decoder both; None where a sample
+    is not text alone (an image, an image with its caption, speech), or a file does not say.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Model:
     sample: str = "image"  # what one sample is: image, sequence, ...
     source: str = ""
     weight_share: float = 1.0
+    tokens: int | None = None
 
     @property
     def weight_bytes(self) -> float:

@@ -12,7 +12,7 @@ assumed to be fp32, 4 bytes each; a size with a prefix (`97.5 MiB`) is rounded t
 model's file has more keys, each where it differs from its default: `input_bytes`, `kept_bytes` (at any precision),
 `backward_data_flop`, `backward_weights_flop`, and the `shape` of the kernel (`Layer.shape`). `branch` names a path,
 `weights_of` a layer whose weights are also used (`Layer`). Next to the layers, `weight_share` is the size of stored
-weights relative to fp32 (`Model.weight_share`).
+weights relative to fp32 (`Model.weight_share`), and `tokens` how many a sample of text has (`Model.tokens`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _QUANTITIES = {
 _LIMITS = Limits(num_events=500_000)
 """Limits of a workload file: a tool may have written it, with a dozen values for each of many layers."""
 
-_MODEL_KEYS = ("name", "layers", "sample", "source", "weight_share")
+_MODEL_KEYS = ("name", "layers", "sample", "source", "weight_share", "tokens")
 _LAYER_KEYS = ("name", "op", *_QUANTITIES, "shape", "branch", "weights_of")
 
 
@@ -90,6 +90,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
     sample = reader.text(top.get("sample"), "sample") or "sample"
     source = reader.text(top.get("source"), "source") or str(path)
     weight_share = reader.share(top.get("weight_share"), "weight_share")
+    tokens = reader.size(top["tokens"], "tokens") if "tokens" in top else None
     layers = [
         _layer_entry(reader, node, f"layers.{index}")
         for index, node in enumerate(reader.sequence(top.get("layers"), "layers"))
@@ -100,7 +101,7 @@ def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:
         raise InputError(in_order(reader.mistakes))
     made = _layers(layers)
     times = tuple(_given_time(layer, written) for layer, written in zip(made, layers, strict=True))
-    return Model(name, name, made, sample, source, weight_share), times if any(times) else None
+    return Model(name, name, made, sample, source, weight_share, tokens), times if any(times) else None
 
 
 @dataclass(frozen=True)
@@ -284,14 +285,14 @@ class _Reader:
         required = shape_keys(op)
         known = (*required, *OPTIONAL_SHAPE_KEYS.get(op, ()))
         found = self.mapping(node, key, known, required)
-        sizes = {name: self._size(found[name], f"{key}.{name}") for name in known if name in found}
+        sizes = {name: self.size(found[name], f"{key}.{name}") for name in known if name in found}
         if sizes.get("flash", 2) not in FLASH:
             allowed = ", ".join(f"{number} ({name})" for number, name in FLASH.items())
             message = f"expected a kernel of fused attention: {allowed} (got {sizes['flash']})"
             self.mistake(found["flash"], f"{key}.flash", message, got=str(sizes["flash"]), allowed=allowed)
         return sizes
 
-    def _size(self, node: TreeNode, key: str) -> int:
+    def size(self, node: TreeNode, key: str) -> int:
         least = 0 if key.endswith(("pad_h", "pad_w")) else 1
         text = node.value if isinstance(node.value, str) else ""
         if not (text.isascii() and text.isdecimal() and least <= int(text[:15]) <= LARGEST_SIZE):

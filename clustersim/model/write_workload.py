@@ -33,6 +33,8 @@ def workload_text(model: Model) -> str:
     lines = [f"{key}: {_scalar(value)}" for key, value in head.items() if value]
     if model.weight_share != 1:
         lines.append(f"weight_share: {_number(model.weight_share)}")
+    if model.tokens is not None:
+        lines.append(f"tokens: {model.tokens}")
     read = default_inputs([layer.output_elements for layer in model.layers])
     trained = [0, *accumulate(layer.num_parameters for layer in model.layers)]
     rows = [

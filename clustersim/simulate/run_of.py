@@ -12,7 +12,6 @@ import numpy as np
 from clustersim.hardware import load_gpu
 from clustersim.hardware.price import price_of
 from clustersim.kernels.packing import filling, tokens_of
-from clustersim.model.tokens import tokens_per_sample
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.memory_over_time import TimedPass, memory_over_time
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS
@@ -105,7 +104,7 @@ def _tokens(setup: Setup) -> float | None:
     """Return the tokens of a sample, of documents only if sequences are packed or padded; None if it has no tokens."""
     packing = setup.point.packing
     if packing is None:
-        return tokens_per_sample(setup.model)
+        return setup.model.tokens
     return filling(packing, tokens_of(setup.model)).tokens
 
 

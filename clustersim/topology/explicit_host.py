@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.hardware import load_cpu, load_gpu
@@ -19,8 +19,8 @@ from clustersim.topology.wire import Cable, GpuName, LinkName, wire
 
 NodeKind = Literal["gpu", "socket", "plx", "nvswitch", "nic"]
 _ON_NVLINK = ("gpu", "nvswitch")
-_ON_PCIE = ("gpu", "socket", "plx", "nic")
 MAX_NODES, MAX_LINKS, MAX_GPUS = 2000, 10_000, 256
+_MOST_NAMED = 5
 
 
 class HostNode(Spec):
@@ -55,6 +55,68 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _checked_nodes(nodes: tuple[HostNode, ...], info: ValidationInfo) -> tuple[HostNode, ...]:
+    if mistakes := list(_wrong_nodes(nodes, info.data.get("gpu"))):
+        raise InputError(mistakes)
+    return nodes
+
+
+def _wrong_nodes(nodes: Sequence[HostNode], gpu: str | None) -> Iterator[Mistake]:
+    seen: set[str] = set()
+    for number, node in enumerate(nodes):
+        at = str(number)
+        if node.name in seen or node.name.startswith("memory"):
+            allowed = "each name once; names with `memory` are for the sockets' memories"
+            yield Mistake(f"no other node may be called '{node.name}'", at, got=node.name, allowed=allowed)
+        seen.add(node.name)
+        if node.gpu is not None and node.kind != "gpu":
+            message = f"the node '{node.name}' is a {node.kind}: only a node of kind `gpu` has a GPU's sheet"
+            yield Mistake(message, f"{at}.gpu", got=node.kind, allowed="gpu")
+        if node.kind == "gpu" and node.gpu is None and gpu is None:
+            message = f"the GPU '{node.name}' has no sheet: give `gpu` for it or for the host"
+            yield Mistake(message, at, got="nothing", allowed="the name of a GPU's sheet")
+        if node.link is not None and node.kind != "nic":
+            message = f"the node '{node.name}' is a {node.kind}: only a node of kind `nic` has a rate"
+            yield Mistake(message, f"{at}.link", got=node.kind, allowed="nic")
+    num_gpus = sum(node.kind == "gpu" for node in nodes)
+    if not 1 <= num_gpus <= MAX_GPUS:
+        message = f"a host has 1 to {MAX_GPUS} nodes of kind `gpu` (got {num_gpus})"
+        yield Mistake(message, got=str(num_gpus), allowed=f"1 to {MAX_GPUS}")
+
+
+def _checked_link(link: HostLink, info: ValidationInfo) -> HostLink:
+    """Refuse a link whose ends are no two devices of the host that it may connect; not if the nodes are wrong."""
+    if "nodes" in info.data and (mistakes := list(_wrong_link(link, info.data["nodes"], info.data.get("gpu")))):
+        raise InputError(mistakes)
+    return link
+
+
+def _wrong_link(link: HostLink, nodes: Sequence[HostNode], gpu: str | None) -> Iterator[Mistake]:
+    kinds = {node.name: node.kind for node in nodes}
+    missing = [(key, end) for key, end in (("a", link.a), ("b", link.b)) if end not in kinds]
+    for key, end in missing:
+        yield replace(unknown_name("node of this host", end, kinds).mistakes[0], key=key)
+    if missing:
+        return
+    ends = {kinds[link.a], kinds[link.b]}
+    if link.a == link.b:
+        yield Mistake(f"a link from '{link.a}' to itself", got=link.a, allowed="two different nodes")
+    elif "nvswitch" in ends and not ends <= set(_ON_NVLINK):
+        message = f"an NVSwitch has links to GPUs only (got one from '{link.a}' to '{link.b}')"
+        yield Mistake(message, got=" and ".join(sorted(ends)), allowed="gpu and nvswitch")
+    elif link.link is None and ends <= set(_ON_NVLINK):
+        by_name = {node.name: node for node in nodes}
+        if _nvlink_of((by_name[link.a], by_name[link.b]), gpu) is None:
+            message = f"the GPUs of the link from '{link.a}' to '{link.b}' have no NVLink: give its `link`"
+            yield Mistake(message, got="nothing", allowed="a rate, or a link's sheet")
+
+
+def _nvlink_of(ends: Sequence[HostNode], gpu: str | None) -> str | None:
+    """Return the NVLink of the first GPU at the ends of a link; `gpu` is the host's."""
+    sheets = (node.gpu or gpu for node in ends if node.kind == "gpu")
+    return next((load_gpu(name).nvlink for name in sheets if name), None)
+
+
 class ExplicitHost(HostOfDevices):
     """Nodes and links as given. A message takes the fewest links, of these the widest; GPUs do not forward.
 
@@ -66,12 +128,16 @@ class ExplicitHost(HostOfDevices):
     gpudirect: bool = Field(
         default=True, description="whether NICs read GPU memory; if not, messages pass through host memory"
     )
-    nodes: Annotated[tuple[HostNode, ...], BeforeValidator(_read_nodes, json_schema_input_type=Any)] = Field(
+    nodes: Annotated[
+        tuple[HostNode, ...],
+        BeforeValidator(_read_nodes, json_schema_input_type=Any),
+        AfterValidator(_checked_nodes),
+    ] = Field(
         min_length=1,
         max_length=MAX_NODES,
         description="devices: [{name: gpu0, kind: gpu}, ...] or {gpu0: gpu, ...}; a name alone (gpu0) implies its kind",
     )
-    links: Annotated[tuple[HostLink, ...], BeforeValidator(_frozen)] = Field(
+    links: Annotated[tuple[Annotated[HostLink, AfterValidator(_checked_link)], ...], BeforeValidator(_frozen)] = Field(
         default=(), max_length=MAX_LINKS, description="links: [{a: gpu0, b: gpu1, link: nvlink-3, count: 4}, ...]"
     )
 
@@ -84,51 +150,43 @@ class ExplicitHost(HostOfDevices):
 
     @model_validator(mode="after")
     def _check(self) -> ExplicitHost:
-        mistakes = [*self._wrong_nodes(), *self._wrong_links()]
-        if mistakes:
+        if mistakes := list(self._unconnected()):
             raise InputError(mistakes)
         return self
 
-    def _wrong_nodes(self) -> Iterator[Mistake]:
-        seen: set[str] = set()
-        for number, node in enumerate(self.nodes):
-            at = f"nodes.{number}"
-            if node.name in seen or node.name.startswith("memory"):
-                allowed = "each name once; names with `memory` are for the sockets' memories"
-                yield Mistake(f"no other node may be called '{node.name}'", at, got=node.name, allowed=allowed)
-            seen.add(node.name)
-            if node.gpu is not None and node.kind != "gpu":
-                message = f"the node '{node.name}' is a {node.kind}: only a node of kind `gpu` has a GPU's sheet"
-                yield Mistake(message, f"{at}.gpu", got=node.kind, allowed="gpu")
-            if node.kind == "gpu" and node.gpu is None and self.gpu is None:
-                message = f"the GPU '{node.name}' has no sheet: give `gpu` for it or for the host"
-                yield Mistake(message, at, got="nothing", allowed="the name of a GPU's sheet")
-            if node.link is not None and node.kind != "nic":
-                message = f"the node '{node.name}' is a {node.kind}: only a node of kind `nic` has a rate"
-                yield Mistake(message, f"{at}.link", got=node.kind, allowed="nic")
-        num_gpus = sum(node.kind == "gpu" for node in self.nodes)
-        if not 1 <= num_gpus <= MAX_GPUS:
-            message = f"a host has 1 to {MAX_GPUS} nodes of kind `gpu` (got {num_gpus})"
-            yield Mistake(message, "nodes", got=str(num_gpus), allowed=f"1 to {MAX_GPUS}")
+    def _unconnected(self) -> Iterator[Mistake]:
+        """Yield the mistake of devices that no links lead to from the host's ports of the network; GPUs do not forward.
 
-    def _wrong_links(self) -> Iterator[Mistake]:
+        Where the GPUs themselves are the ports, all are connected.
+        """
         kinds = {node.name: node.kind for node in self.nodes}
-        for number, link in enumerate(self.links):
-            at = f"links.{number}"
-            missing = [(key, end) for key, end in (("a", link.a), ("b", link.b)) if end not in kinds]
-            for key, end in missing:
-                yield replace(unknown_name("node of this host", end, kinds).mistakes[0], key=f"{at}.{key}")
-            if missing:
-                continue
-            ends = {kinds[link.a], kinds[link.b]}
-            if link.a == link.b:
-                yield Mistake(f"a link from '{link.a}' to itself", at, got=link.a, allowed="two different nodes")
-            elif "nvswitch" in ends and not ends <= set(_ON_NVLINK):
-                message = f"an NVSwitch has links to GPUs only (got one from '{link.a}' to '{link.b}')"
-                yield Mistake(message, at, got=" and ".join(sorted(ends)), allowed="gpu and nvswitch")
-            elif link.link is None and ends <= set(_ON_NVLINK) and self._nvlink(link) is None:
-                message = f"the GPUs of the link from '{link.a}' to '{link.b}' have no NVLink: give its `link`"
-                yield Mistake(message, at, got="nothing", allowed="a rate, or a link's sheet")
+        ports = [name for kind in ("nic", "socket") for name in kinds if kinds[name] == kind]
+        if not ports:
+            return
+        is_port = kinds[ports[0]]
+        others = self._neighbours()
+        reached = {name for name in ports if kinds[name] == is_port and others.get(name)}
+        waiting = list(reached)
+        while waiting:
+            for name in others[waiting.pop()] - reached:
+                reached.add(name)
+                if kinds[name] != "gpu":
+                    waiting.append(name)
+        apart = [name for name, kind in kinds.items() if name not in reached and (kind == "gpu" or name not in others)]
+        if apart:
+            title = "network card" if is_port == "nic" else "processor"
+            named = ", ".join(f"'{name}'" for name in apart[:_MOST_NAMED]) + (", ..." if apart[_MOST_NAMED:] else "")
+            allowed = "links of every device that lead on, through switches and processors"
+            message = f"no links lead from {named} to a {title}; GPUs do not forward messages of others"
+            yield Mistake(message, "links", got=named, allowed=allowed)
+
+    def _neighbours(self) -> dict[str, set[str]]:
+        """Return the devices at the other ends of each device's links; none of a device without links."""
+        found: dict[str, set[str]] = {}
+        for link in self.links:
+            found.setdefault(link.a, set()).add(link.b)
+            found.setdefault(link.b, set()).add(link.a)
+        return found
 
     def plan(self) -> HostPlan:
         """Return the nodes in their order, with the memories after the last socket, and the links.
@@ -175,17 +233,12 @@ class ExplicitHost(HostOfDevices):
     def _by_name(self) -> dict[str, HostNode]:
         return {node.name: node for node in self.nodes}
 
-    def _nvlink(self, link: HostLink) -> str | None:
-        """Return the NVLink of the first GPU of a link."""
-        sheets = (node.gpu or self.gpu for node in map(self._node, (link.a, link.b)) if node.kind == "gpu")
-        return next((load_gpu(name).nvlink for name in sheets if name), None)
-
     def _cable(self, link: HostLink) -> Cable:
         """Return the numbers of a link, of all that are bonded together; with a card, at most the card's rate."""
         ends = [self._node(link.a), self._node(link.b)]
         kinds = {node.kind for node in ends}
         if kinds <= set(_ON_NVLINK):
-            one = wire(str(link.link or self._nvlink(link)), "nvlink")
+            one = wire(str(link.link or _nvlink_of(ends, self.gpu)), "nvlink")
         elif kinds == {"socket"}:
             one = wire(link.link, "interconnect") if link.link else self._between_sockets()
         else:

@@ -29,11 +29,6 @@ class NvlinkMesh:
         self._nodes = topology.gpus
         self._node_hosts = hosts
 
-    @property
-    def is_any(self) -> bool:
-        """Whether there are such links at all."""
-        return len(self._src) > 0
-
     def wiring(self, gpu: int) -> bytes:
         """Return a key that is equal for hosts with the same NVLinks."""
         node = self._nodes[gpu]

@@ -11,6 +11,7 @@ from clustersim.cli import main
 from clustersim.interchange.host_of import HostTemplate, host_of
 from clustersim.interchange.host_shape import HostDevice, HostJoint, HostShape
 from clustersim.interchange.nccl_topo import read_nccl_topology
+from clustersim.interchange.nccl_topo_write import nccl_topology_xml
 from clustersim.interchange.nvidia_topo import read_topo_matrix
 from clustersim.interchange.topology_files.formats import import_topology
 from clustersim.interchange.training_cards import with_training_cards
@@ -125,6 +126,33 @@ def test_the_command_makes_a_topology_file_of_each(name: str, gpu: str | None, t
     assert cluster.num_hosts == 2
     found = import_topology([FILES / name], gpu, 2, "400 Gbit/s").mapping
     assert cluster.num_gpus == 2 * sum(node["kind"] == "gpu" for node in found["host"]["nodes"])
+
+
+@pytest.mark.parametrize(
+    ("link", "note"),
+    [
+        ("200 Gbit/s", "--link 200 Gbit/s instead of the file's 400 Gbit/s of a network card"),
+        ("infiniband-hdr", "--link infiniband-hdr instead of the file's 400 Gbit/s of a network card"),
+        ("infiniband-ndr", None),
+        ("400 Gbit/s", None),
+    ],
+)
+def test_a_link_beside_the_rate_of_the_file_is_noted(link: str, note: str | None, tmp_path: Path) -> None:
+    cluster = load_topology({"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "400 Gbit/s"})
+    path = tmp_path / "host.xml"
+    path.write_text(nccl_topology_xml(cluster))
+    found = import_topology([path], num_hosts=2, link=link)
+    assert found.mapping["link"] == link
+    assert [each for each in found.notes if "--link" in each] == ([] if note is None else [note])
+
+
+def test_cards_of_an_explicit_host_keep_their_rate_beside_a_link() -> None:
+    path = FILES / "h100-8x400g-2x25g.nccl.xml"
+    found = import_topology([path], num_hosts=2, link="800 Gbit/s")
+    assert any("--link 800 Gbit/s instead of the file's 400 Gbit/s: the host's cards keep" in n for n in found.notes)
+    cluster = load_topology(found.mapping)
+    route = cluster.route(int(cluster.gpus[0]), int(cluster.gpus[8]))
+    assert cluster.links.bytes_per_s[route].min() == pytest.approx(50e9)
 
 
 def test_xgmi_joins_gpus_as_nvlink_does() -> None:

@@ -14,7 +14,8 @@ from clustersim.interchange.host_of import host_of
 from clustersim.interchange.nccl_topo import read_nccl_topology
 from clustersim.interchange.nccl_topo_write import nccl_topology_xml
 from clustersim.interchange.nvidia_topo import read_topo_matrix
-from clustersim.topology import Topology, load_topology
+from clustersim.topology import HOSTS, Topology, load_topology
+from clustersim.topology.host_sheets import HOST_SHEETS, host_sheet
 
 FILES = Path(__file__).parent / "topo"
 BRIDGED = host_of(read_topo_matrix((FILES / "a100-pcie-nvlink-pairs.topo.txt").read_text()), "a100-pcie").host
@@ -66,6 +67,31 @@ def test_a_host_that_is_written_and_read_has_the_same_rates(host: dict[str, Any]
     assert rates(star({**found.host, "cpu": cluster.host_sheets[0], **domain})) == rates(cluster)
     if host["template"] in ("dgx-h100", "dgx-1"):
         assert found.host["template"] == host["template"]
+
+
+@pytest.mark.parametrize("name", [name for name in (*HOSTS, *HOST_SHEETS) if name not in ("bare", "explicit")])
+def test_every_template_and_sheet_is_read_as_it_was_written(name: str) -> None:
+    """But for the rates that a note names, those of an MI250X to its processor, which are its sheet's when read."""
+    sheet = host_sheet(name)
+    host: dict[str, Any] = {"template": name}
+    if sheet is None and HOSTS[name].model_fields["gpu"].default is None:
+        host["gpu"] = "h100-pcie"
+    cluster = star(host)
+    text = nccl_topology_xml(cluster)
+    read = read_nccl_topology(text)
+    found = host_of(read, str(cluster.gpu_sheets[0])).host
+    options = {} if sheet is None else sheet.options
+    domain = {key: options[key] for key in ("nvlink_domain",) if key in options}
+    assert rates(star({**found, "cpu": cluster.host_sheets[0], **domain})) == rates(cluster)
+    assert ("(`nvlink_domain`), which are not written" in text) == bool(domain)
+    assert ("links of class xgmi-cpu-mi250 below" in text) == (cluster.gpu_sheets[0] == "mi250x")
+
+
+def test_a_superchip_is_below_its_arm_processor() -> None:
+    root = ElementTree.fromstring(nccl_topology_xml(star({"template": "superchip"}, 1)))
+    assert {cpu.get("arch") for cpu in root.iter("cpu")} == {"arm64"}
+    assert all(cpu.find("./pci/gpu/c2c") is not None for cpu in root.iter("cpu"))
+    assert read_nccl_topology(nccl_topology_xml(star({"template": "superchip"}, 1))).cpu == "grace"
 
 
 def test_the_document_has_what_nccl_reads() -> None:

@@ -173,8 +173,14 @@ def test_a_link_that_no_sheet_names_is_noted() -> None:
     [
         ("command not found", "not a matrix of `nvidia-smi topo -m`"),
         ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4", "no complete row for GPU1"),
-        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tY", "the row of GPU1 has a cell that is no connection"),
-        ("\tGPU0\tGPU1\nGPU0\tX\tNV999\nGPU1\tNV999\tX", "the row of GPU0 has NV999"),
+        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tY", "3: the cell of GPU1 and GPU1 is no connection .got Y"),
+        ("\tGPU0\tGPU1\nGPU0\tX\tNV999\nGPU1\tNV999\tX", "2: the cell of GPU0 and GPU1 has NV999: 1 to 200"),
+        (
+            "\tGPU0\tGPU1\nGPU0\tX\tNV12\nGPU1\tNV4\tX",
+            "3: the cell of GPU1 and GPU0 has NV4, that of GPU0 and GPU1 has NV12",
+        ),
+        ("\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tNV4\tX", "3: the cell of GPU1 and GPU0 has NV4, .* has SYS"),
+        ("\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tPHB\tX", "3: the cell of GPU1 and GPU0 has PHB, .* has NV4"),
         ("\tGPU0\tGPU0\nGPU0\tX\tX", "one of them twice"),
         ("\t" + "\t".join(f"GPU{number}" for number in range(300)), "300 devices"),
     ],

@@ -207,7 +207,7 @@ def test_attention_is_products_with_tied_weights_counted_once(imported: Any, bat
     assert found.model.num_parameters == 3200 + 2048 + 32 * 96 + 96 + 1024 + 64
     assert found.notes == ("1 constants are not counted as parameters, such as mask (statistics, masks)",)
     assert {"query", "turned", "split_shape", "shape"}.isdisjoint(layers)
-    assert found.model.sample == "sequence"
+    assert (found.model.sample, found.model.tokens) == ("sequence", 16)
 
 
 @pytest.mark.parametrize(("op", "gates", "kept"), [("LSTM", 4, 6), ("GRU", 3, 4), ("RNN", 1, 1)])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+import clustersim
 from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.kernels import OptimizerSpec, estimate_layers, memory_per_gpu
@@ -133,4 +136,40 @@ def test_a_sum_of_an_adapter_ends_no_block() -> None:
 def test_a_target_that_a_model_lacks_is_refused() -> None:
     with pytest.raises(InputError, match="has no product that is known as gate_proj") as error:
         with_adapters(load_model("gpt2-small"), Lora(rank=8, targets=("gate_proj",)), 2.0)
-    assert error.value.mistakes[0].allowed == "q_proj, k_proj, v_proj, o_proj, up_proj, down_proj"
+    assert error.value.mistakes[0].allowed == "q_proj, k_proj, v_proj, o_proj, up_proj, down_proj, all-linear"
+
+
+def test_the_targets_that_a_message_lists_are_allowed() -> None:
+    model = load_model("deepseek-v2-lite")
+    with pytest.raises(InputError, match="known as q_proj") as error:
+        with_adapters(model, Lora(rank=8), 2.0)
+    *targets, whole = str(error.value.mistakes[0].allowed).split(", ")
+    assert (targets, whole) == (["gate_proj", "up_proj", "down_proj"], "all-linear")
+    for each in targets:
+        assert with_adapters(model, Lora.model_validate({"rank": 8, "targets": [each]}), 2.0).num_parameters
+    assert with_adapters(model, Lora(rank=8, targets="all-linear"), 2.0).num_parameters
+
+
+@pytest.mark.parametrize(
+    ("targets", "messages"),
+    [
+        (["c_attn"], ["lora.targets.0: no adapter target is called 'c_attn'; that is q_proj, k_proj and v_proj "]),
+        (["q_proj", "fc1", 3], ["lora.targets.1: .* that is up_proj ", "lora.targets.2: .* called '3'"]),
+        ("all", ["lora.targets: expected all-linear, or a list of q_proj, .* .got 'all'.; that is all-linear$"]),
+        ("q_proj", ["lora.targets: expected all-linear, .* .got 'q_proj'.; did you mean '.q_proj.'.$"]),
+        ([], ["lora.targets: expected all-linear, or a list of q_proj, .* .got an empty list.$"]),
+        ({"q_proj": 1}, ["lora.targets: expected all-linear, or a list of q_proj, .* .got no list.$"]),
+        ([{"a": 1}, [2]], ["lora.targets.0: no adapter target", "lora.targets.1: no adapter target"]),
+    ],
+)
+def test_a_wrong_target_is_one_mistake_with_its_name_here(targets: object, messages: list[str]) -> None:
+    asked = {
+        "model": "gpt2-small", "num_gpus": 1, "batch": {"per_gpu": 1}, "precision": "amp-bf16", "software": "plain",
+        "topology": {"kind": "star", "num_hosts": 1, "link": "1 GB/s", "gpu": "h100"}, "transport": "nccl",
+        "strategy": {"kind": "all-reduce"}, "lora": {"rank": 8, "targets": targets},
+    }  # fmt: skip
+    with pytest.raises(InputError) as error:
+        clustersim.simulate(asked)
+    assert len(error.value.mistakes) == len(messages)
+    for mistake, message in zip(error.value.mistakes, messages, strict=True):
+        assert re.match(message, str(mistake))

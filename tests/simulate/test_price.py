@@ -14,7 +14,6 @@ from clustersim.errors import InputError
 from clustersim.hardware import load_gpu
 from clustersim.hardware.price import price_of, price_setting
 from clustersim.model import load_model
-from clustersim.model.tokens import tokens_per_sample
 from clustersim.report.answer import rows
 from clustersim.results import Run
 
@@ -81,7 +80,7 @@ def test_models_of_language_cost_by_the_token() -> None:
     samples, tokens = (run.dollars_per_million(unit) for unit in ("samples", "tokens"))
     assert samples == pytest.approx(1024 * tokens)
     assert rows(clustersim.sweep(asked))[0][-1] == "$/M tokens"
-    assert [tokens_per_sample(load_model(name)) for name in ("vit-b-16", "resnet50")] == [None, None]
+    assert [load_model(name).tokens for name in ("vit-b-16", "resnet50")] == [None, None]
 
 
 @pytest.mark.parametrize("text", ["h100", "h100=", "h100=free", "h100=-2", "h100=0", "h100=inf", "=2", "h100=nan"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,48 @@ def test_what_is_no_host_is_refused_at_its_key(change: dict[str, Any], message: 
     host = explicit("a100", ["gpu0", "gpu1"], [cable("gpu0", "gpu1")]) | change
     with pytest.raises(InputError, match=message):
         build(host)
+
+
+def test_all_mistakes_of_links_are_reported_at_once() -> None:
+    links = [cable("gpu0", "socket0"), cable("gpu1", "sockt0"), cable("gpu1", "gpu1"), cable("nic0", "socket0")]
+    links[3]["link"] = "infiniband-nrd"
+    with pytest.raises(InputError) as error:
+        build(explicit("a100", ["gpu0", "gpu1", "socket0", "nic0"], links))
+    found = {str(mistake.key): mistake.message for mistake in error.value.mistakes}
+    assert [key.partition("links.")[2] for key in found] == ["1.b", "2", "3.link"]
+    assert [next(iter(found.values()))[:40], len(found)] == ["no node of this host is called 'sockt0';", 3]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pairs", "apart"),
+    [
+        (["socket0", "gpu0", "gpu1"], [("socket0", "gpu0")], "'gpu1' to a processor"),
+        (
+            ["socket0", "gpu0", "gpu1", "nic0"],
+            [("socket0", "gpu0"), ("gpu0", "gpu1"), ("nic0", "socket0")],
+            "'gpu1' to",
+        ),
+        (["socket0", "gpu0", "nic0", "nic1"], [("socket0", "gpu0"), ("nic0", "socket0")], "'nic1' to a network card"),
+        (["socket0", "gpu0", "nic0"], [("socket0", "gpu0")], "'gpu0', 'nic0' to a network card"),
+        (
+            ["socket0", *(f"gpu{n}" for n in range(7))],
+            [],
+            "'socket0', 'gpu0', 'gpu1', 'gpu2', 'gpu3', ... to a processor",
+        ),
+    ],
+)
+def test_a_device_that_no_links_lead_to_is_named(nodes: list[str], pairs: list[tuple[str, str]], apart: str) -> None:
+    with pytest.raises(InputError, match=f"host.links: no links lead from {apart}") as error:
+        build(explicit("a100", nodes, [cable(*pair) for pair in pairs]))
+    assert len(error.value.mistakes) == 1
+
+
+def test_an_unconnected_gpu_has_file_line_and_key(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.yaml"
+    host = "{template: explicit, gpu: a100, nodes: [socket0, gpu0, gpu1],\n  links: [{a: socket0, b: gpu0}]}"
+    path.write_text(f"kind: star\nnum_hosts: 1\nlink: 1 GB/s\nhost: {host}\n")
+    with pytest.raises(InputError, match=r"cluster.yaml:5:\d+: host.links: no links lead from 'gpu1'"):
+        load_topology(path)
 
 
 def test_keys_that_count_devices_do_not_fit_a_host_that_lists_them() -> None:

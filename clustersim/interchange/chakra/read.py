@@ -12,7 +12,6 @@ from clustersim.interchange.chakra.message import VERSIONS, ProtoMessage
 from clustersim.interchange.chakra.nodes import RankReader
 from clustersim.program.graph import COLLECTIVE, RECEIVE, SEND, TaskNode, in_order
 
-_CALLERS = "Control dependencies are the callers of operators, as PyTorch records them: only data ones are used."
 _OF_PYTORCH = frozenset({"rf_id", "fw_parent", "seq_id"})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from clustersim.errors import InputError, Mistake, in_order
 from clustersim.interchange.hf_config.classes import ConfigClass, config_class
-from clustersim.interchange.hf_config.unread import NEUTRAL, NOTED, REFUSED, WITHOUT_EFFECT, is_harmless
+from clustersim.interchange.hf_config.unread import NOTED, REFUSED, is_harmless
 from clustersim.reading import read_text
 from clustersim.reading.tree import Place
 
@@ -149,11 +149,6 @@ class Config:
             for key, value in self.values.items()
             if key not in self._understood and not is_harmless(key, value, self.kind.defaults)
         }
-
-    def unread_of_class(self) -> set[str]:
-        """Return the keys of the class that were not read, and may change something: none of a complete family."""
-        known = set(self.kind.defaults) - self._understood - WITHOUT_EFFECT
-        return known - set(REFUSED) - set(NEUTRAL) - set(NOTED)
 
     def _explain_unread(self) -> None:
         unknown = []

@@ -38,7 +38,7 @@ def whisper(net: BlockBuilder, config: Config) -> None:
         x = net.mean("classifier.mean", net.linear("classifier.in", memory, width))
         net.loss("loss", net.fully_connected("classifier.out", x, labels))
         return
-    x = net.embedding("decoder.embedding", tokens, features, rows=[vocabulary, positions])
+    x = net.embedding("decoder.embedding", tokens, features, rows=[vocabulary, positions], words=False)
     if drops:
         x = net.dropout("decoder.embedding.drop", x)
     x = transformer(net, "decoder.layers", x, decoder, causal=True, memory=memory)

@@ -42,7 +42,9 @@ def model_of(graph: OnnxGraph, name: str) -> Imported:
     first = next(iter(graph.inputs))
     sample = "sequence" if first not in graph.real else "image" if len(graph.inputs[first]) == 4 else "sample"
     source = f"{graph.path}, ONNX of opset {graph.opset}"
-    return Imported(Model(name, name, tuple(_named(layers)), sample, source), tuple(notes))
+    sizes = graph.inputs[first]
+    tokens = math.prod(sizes) // graph.batch if sample == "sequence" and len(sizes) == 2 else None
+    return Imported(Model(name, name, tuple(_named(layers)), sample, source, tokens=tokens), tuple(notes))
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import isclose
 from typing import Any
@@ -25,6 +26,10 @@ from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import HostedSpec
 from clustersim.topology.load import topology_spec
 from clustersim.topology.topology import Topology
+from clustersim.topology.wire import wire
+
+_CALLED = 0.1
+"""By how much the rate of a link's sheet differs from the one that it is called by: InfiniBand NDR is 400 Gbit/s."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,20 @@ def _alone(found: HostTemplate, num_hosts: int | None, link: str | None, notes: 
     if link is None:
         link = found.link
         notes.append(f"the link of a network card is {link}, the rate in the file, without a delay")
+    elif found.link is not None:
+        notes += _other_rate(found.host, link, found.link)
     notes.append(f"{num_hosts or 1} hosts are on one switch that holds no message back")
     return {"kind": "star", "num_hosts": num_hosts or 1, "link": link, "host": found.host}
+
+
+def _other_rate(host: dict[str, Any], link: str, of_file: str) -> Iterator[str]:
+    """Yield a note where a given link has another rate than the cards of the file, by which a link is also called."""
+    if isclose(wire(link, "link").bytes_per_s, wire(of_file, "link").bytes_per_s, rel_tol=_CALLED):
+        return
+    if any("link" in node for node in host.get("nodes", ()) if node["kind"] == "nic"):
+        yield f"--link {link} instead of the file's {of_file}: the host's cards keep theirs, and the slower one counts"
+    else:
+        yield f"--link {link} instead of the file's {of_file} of a network card"
 
 
 def _on_network(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from xml.etree import ElementTree
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.interchange.topology_files.fabric_shape import (
     MAX_STATED,
     FabricCable,
@@ -23,7 +23,7 @@ from clustersim.interchange.topology_files.fabric_shape import (
 )
 from clustersim.interchange.topology_files.simgrid_cluster import cluster_shape
 from clustersim.interchange.topology_files.simgrid_units import delay_s, rate_bytes_per_s
-from clustersim.interchange.xml_text import read_xml
+from clustersim.interchange.xml_text import line_of, mistakes_at, read_xml
 
 _ZONES = {"zone", "AS"}
 _ROUTES = {"route", "zoneRoute", "ASroute"}
@@ -85,17 +85,21 @@ def read_simgrid_platform(text: str) -> FabricShape:
     """Return the hosts of a platform, and a cable for each link, between the places where the routes use it."""
     root = read_xml(text, "SimGrid platform", "platform")
     platform = _Platform()
-    for element in _elements(root):
-        _add(platform, element)
+    for element in _elements(root, text):
+        with mistakes_at(element, root, text):
+            _add(platform, element)
     if not platform.hosts and not platform.shapes:
         raise InputError("this platform has no host", got="no <host>", allowed="<host> or <cluster>")
     if platform.shapes:
         return _clusters(platform)
-    paths = [path for route in platform.routes for path in [_walk(platform, route)]]
+    paths = []
+    for route in platform.routes:
+        with mistakes_at(route, root, text):
+            paths.append(_walk(platform, route))
     return _shape(platform, paths)
 
 
-def _elements(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
+def _elements(root: ElementTree.Element, text: str) -> Iterator[ElementTree.Element]:
     """Yield hosts, links, routes and clusters of all zones, zones within zones first."""
     zones = [root]
     found: list[list[ElementTree.Element]] = []
@@ -103,7 +107,8 @@ def _elements(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
         zone = zones.pop()
         if zone.tag in _ZONES and zone.get("routing", "") not in _ROUTINGS:
             got = zone.get("routing", "")[:40]
-            raise InputError(f"routing '{got}' of a zone is not read", got=got, allowed=", ".join(sorted(_ROUTINGS)))
+            message, allowed = f"routing '{got}' of a zone is not read", ", ".join(sorted(_ROUTINGS - {""}))
+            raise InputError(Mistake(message, line=line_of(zone, root, text), got=got, allowed=allowed))
         found.append([child for child in zone if child.tag not in _ZONES])
         zones += [child for child in zone if child.tag in _ZONES]
     for children in reversed(found):
@@ -120,7 +125,9 @@ def _add(platform: _Platform, element: ElementTree.Element) -> None:
         platform.shapes.append(cluster_shape(element))
     elif tag in ("host", "router", "link"):
         if not name or name in platform.hosts or name in platform.links or name in platform.routers:
-            raise InputError(f"a <{tag}> has no name of its own", got=name[:40], allowed="each id once", key="id")
+            raise InputError(
+                f"a <{tag}> has no name of its own (got '{name[:40]}')", got=name[:40], allowed="each id once", key="id"
+            )
         if tag == "host":
             props = _props(element)
             platform.hosts[name] = props.get("gpu", "") if props.get("kind") == "gpu" else None
@@ -172,13 +179,13 @@ def _walk(platform: _Platform, route: ElementTree.Element) -> tuple[str, str, li
     dst = route.get("gw_dst", route.get("dst", ""))
     for end in (src, dst):
         if end not in platform.hosts and end not in platform.routers:
-            message = "a route begins and ends at hosts and routers of the file"
+            message = f"a route begins and ends at hosts and routers of the file (got '{end[:40]}')"
             raise InputError(message, got=end[:40], allowed="the id of a <host> or <router>", key="src")
     here, used = platform.place(src), []
     for child in route:
         name = child.get("id", "")
         if child.tag != "link_ctn" or name not in platform.links:
-            message = f"the route from {src[:40]} to {dst[:40]} has an unknown link"
+            message = f"the route from {src[:40]} to {dst[:40]} has an unknown link '{name[:40]}'"
             raise InputError(
                 message, got=name[:40] or f"<{child.tag[:20]}>", allowed="the id of a <link>", key="link_ctn"
             )

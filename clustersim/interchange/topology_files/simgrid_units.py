@@ -38,7 +38,9 @@ def rate_bytes_per_s(text: str, key: str) -> float:
     """
     found = _parsed(text, _RATES, key, "a rate, such as 125MBps or 1Gbps")
     if found <= 0:
-        raise InputError(f"{key} must be above zero", key=key, got=text[:40], allowed="a rate above zero")
+        raise InputError(
+            f"{key} must be above zero (got {text[:40]})", key=key, got=text[:40], allowed="a rate above zero"
+        )
     return found
 
 
@@ -58,5 +60,5 @@ def _parsed(text: str, units: dict[str, float], key: str, allowed: str) -> float
         scale = 1.0
     value = float(match[1]) * scale if match and scale is not None else -1.0
     if not (isfinite(value) and 0 <= value <= 1e18):
-        raise InputError(f"{key} is not {allowed}", key=key, got=text[:40], allowed=allowed)
+        raise InputError(f"{key} is not {allowed} (got '{text[:40]}')", key=key, got=text[:40], allowed=allowed)
     return value

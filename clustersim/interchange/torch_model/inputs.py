@@ -41,6 +41,15 @@ class InputSpec:
             return "sequence"
         return "image" if len(self.shape) == 3 and self.batch_axis == 0 else "sample"
 
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of a sample: of a row of integers, which are taken as numbers of words.
+
+        >>> parse_input("128:int64").tokens, parse_input("128").tokens, parse_input(":int64").tokens
+        (128, None, None)
+        """
+        return self.shape[0] if self.sample == "sequence" and len(self.shape) == 1 else None
+
 
 def parse_input(text: str) -> InputSpec:
     """Return the input of an `--input` option; the batch is first, or at an `N`.

@@ -50,7 +50,8 @@ def traced(module: nn.Module, inputs: Sequence[InputSpec], target: str, name: st
     notes += _left_out(module, trained, owners)
     shapes = " ".join(f"--input {spec}" for spec in inputs)
     source = f"{target} {shapes}, traced by torch {torch.__version__}"
-    return Imported(Model(name, name, tuple(layers), inputs[0].sample, source), tuple(notes))
+    model = Model(name, name, tuple(layers), inputs[0].sample, source, tokens=inputs[0].tokens)
+    return Imported(model, tuple(notes))
 
 
 def _tensor(spec: InputSpec, batch: int) -> Tensor:

@@ -77,7 +77,8 @@ def latent_attention(net: BlockBuilder, name: str, x: Tensor, sizes: Latent) -> 
 def _predict(net: BlockBuilder, frame: Frame, block: Block, number: int, x: Tensor) -> Tensor:
     """Add the prediction of one token more (arXiv:2412.19437, section 2.2): embedding and head are the model's own."""
     name = f"predict.{number}"
-    words = net.rms_norm(f"{name}.norm_words", net.tied_embedding(f"{name}.embedding", frame.tokens, frame.features))
+    found = net.tied_embedding(f"{name}.embedding", frame.tokens, frame.features, words=False)  # the same, one further
+    words = net.rms_norm(f"{name}.norm_words", found)
     both = net.concat(f"{name}.concat", words, net.rms_norm(f"{name}.norm_state", x))
     x = block(name, frame.layers + number, net.linear(f"{name}.join", both, frame.features, bias=False, whole=True))
     y = net.linear(f"{name}.head", net.rms_norm(f"{name}.norm", x), frame.vocabulary, bias=False, tied=True)

@@ -58,8 +58,9 @@ class BlockBuilder(Builder):
         place = next(at for at in reversed(range(len(self.layers))) if self.layers[at].name == name)
         self.layers[place] = replace(self.layers[place], num_parameters=num)
 
-    def tied_embedding(self, name: str, tokens: int, features: int) -> Tensor:
-        """Look up tokens in a table that belongs to another layer."""
+    def tied_embedding(self, name: str, tokens: int, features: int, words: bool = True) -> Tensor:
+        """Look up tokens in a table that belongs to another layer; `words` as for `embedding`."""
+        self.tokens += tokens if words else 0
         return self._elementwise(name, "embedding", tokens, Tensor(features, tokens))
 
     def parameters(self, name: str, x: Tensor, num: int) -> Tensor:

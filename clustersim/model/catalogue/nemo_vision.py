@@ -51,7 +51,7 @@ def clip_giant_14() -> Model:
         x = _block(net, f"image.{number}", x, _CLIP_HEADS, _HIDDEN)
     net.layer_norm("image.last_norm", x)
     image = net.linear("image.head", Tensor(_FEATURES), _OUTPUT, bias=False)
-    x = net.embedding("text.embedding", _TEXT_TOKENS, _TEXT_FEATURES, rows=[_WORDS, _TEXT_TOKENS])
+    x = net.embedding("text.embedding", _TEXT_TOKENS, _TEXT_FEATURES, rows=[_WORDS, _TEXT_TOKENS], words=False)
     for number in range(_TEXT_LAYERS):
         x = _block(net, f"text.{number}", x, _TEXT_HEADS, _TEXT_HIDDEN, masked=True)
     net.layer_norm("text.last_norm", x)
@@ -65,7 +65,7 @@ def _image_tokens(net: Builder, name: str) -> Tensor:
     patches = Tensor(3 * _PATCH**2, (_PIXELS // _PATCH) ** 2, needs_gradient=False)
     x = net.linear(f"{name}.patches", patches, _FEATURES)
     tokens = x.height + _CLASS_TOKENS
-    added = net.embedding(f"{name}.positions", tokens, _FEATURES, rows=[tokens, _CLASS_TOKENS])
+    added = net.embedding(f"{name}.positions", tokens, _FEATURES, rows=[tokens, _CLASS_TOKENS], words=False)
     return net.add(f"{name}.positions.add", Tensor(_FEATURES, tokens), added)
 
 

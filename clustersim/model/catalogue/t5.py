@@ -55,7 +55,7 @@ def t5(name: str) -> Callable[[], Model]:
 
 def _positions(net: Builder, name: str, heads: int) -> None:
     """Add the table of relative positions; its few entries are looked up once for all samples."""
-    net.embedding(name, 1, heads, rows=[_BUCKETS])
+    net.embedding(name, 1, heads, rows=[_BUCKETS], words=False)
 
 
 def _attend(net: Builder, name: str, x: Tensor, heads: int, memory: Tensor | None = None) -> Tensor:

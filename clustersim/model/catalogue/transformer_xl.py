@@ -48,7 +48,7 @@ def _embedding(net: Builder, features: int, tokens: int, is_shrinking: bool) -> 
     found = Tensor(features, tokens)
     for number, words in enumerate(_CLUSTERS):
         asked, width = tokens if number == 0 else 1, features // _SHRINKING**number
-        x = net.embedding(f"word_emb.{number}", asked, width, rows=[words])
+        x = net.embedding(f"word_emb.{number}", asked, width, rows=[words], words=number == 0)
         x = net.linear(f"word_emb.{number}.projection", x, features, bias=False)
         found = x if number == 0 else found
     return found
@@ -59,7 +59,7 @@ def _block(net: Builder, name: str, x: Tensor, heads: int) -> Tensor:
     features, tokens = x.channels, x.height
     seen = Tensor(features, 2 * tokens)
     net.linear(f"{name}.qkv", seen, 3 * features, bias=False)
-    net.embedding(f"{name}.positions", 2 * tokens, features, rows=[features])
+    net.embedding(f"{name}.positions", 2 * tokens, features, rows=[features], words=False)
     query = Tensor(features, tokens)
     content = net.attention_matmul(f"{name}.content", query, seen, heads, outputs=2 * tokens)
     place = net.attention_matmul(f"{name}.place", query, seen, heads, outputs=2 * tokens)

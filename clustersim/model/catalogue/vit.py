@@ -27,7 +27,7 @@ def vit(size: str) -> Callable[[], Model]:
         net = Builder(f"vit-{size}", f"ViT-{size.upper().replace('-', '/')}, {_PIXELS} pixels", source=_SOURCE)
         patches = net.conv("patches", net.input(3, _PIXELS, _PIXELS), features, patch, stride=patch)
         tokens = patches.positions + 1
-        added = net.embedding("positions", tokens, features, rows=[tokens, 1])
+        added = net.embedding("positions", tokens, features, rows=[tokens, 1], words=False)
         x = net.dropout("drop", net.add("positions.add", Tensor(features, tokens), added))
         for number in range(layers):
             x = _block(net, f"layer.{number}", x, heads, hidden)

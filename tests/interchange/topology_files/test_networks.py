@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,26 @@ class TestSimGrid:
     def test_what_is_not_read_is_refused_by_name(self, tmp_path: Path, text: str, message: str) -> None:
         with pytest.raises(InputError, match=message):
             imported(tmp_path, text)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("SPLITDUPLEX", "FATPIPE", r":6: sharing_policy: the link 'l2' has sharing_policy FATPIPE"),
+            ('bandwidth="10Gbps"', 'bandwidth="1 furlong"', r":7: bandwidth: bandwidth is not .* .got '1 furlong'."),
+            ('latency="1ms"', 'latency="-3s"', r":7: latency: latency is not a time.* .got '-3s'."),
+            ('dst="C"><link_ctn id="l1"', 'dst="C"><link_ctn id="l9"', r":9: link_ctn: .* unknown link 'l9'"),
+            ('src="B"', 'src="Z"', r":10: src: .* .got 'Z'."),
+            ('id="l3" b', 'id="l2" b', r":7: id: a <link> has no name of its own .got 'l2'."),
+        ],
+    )
+    def test_a_mistake_has_the_line_and_the_value(self, tmp_path: Path, old: str, new: str, message: str) -> None:
+        text = samples.SIMGRID_HOSTS.replace(old, new, 1)
+        first = text[: text.index("<host")].count("\n") - 3  # lines before the hosts, which are on the fourth
+        with pytest.raises(InputError) as error:
+            imported(tmp_path, text)
+        mistake = error.value.mistakes[0]
+        assert re.search(message, f":{(mistake.line or 0) - first}: {mistake.key}: {mistake.message}")
+        assert mistake.file is not None
 
     def test_a_backbone_that_all_share_is_refused(self, tmp_path: Path) -> None:
         links = "".join(f'<link id="{name}" bandwidth="1Gbps" latency="1us"/>' for name in ("a", "b", "c", "bb"))
