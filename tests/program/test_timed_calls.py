@@ -8,6 +8,7 @@ from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
     Call,
+    CollectiveOp,
     Compute,
     Key,
     Op,
@@ -20,7 +21,7 @@ from clustersim.program.ops import (
 )
 from clustersim.program.timed_calls import with_timed_calls
 
-KNOWN = {("all-reduce", 8.0): 0.5}
+KNOWN = {CollectiveOp("all-reduce", 8.0): 0.5}
 SUM, GRADIENTS = Key("sum", 0, 0), Key("gradients", 0, 0)
 BODY: tuple[Op, ...] = (
     Compute("first", 1.0, FORWARD, 0),

@@ -11,7 +11,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.model import Layer
 from clustersim.parallelism.experts import TokenExchange
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.setup import Setup
@@ -51,7 +51,7 @@ def scenario(model: str, parallelism: dict[str, Any], **other: Any) -> dict[str,
 @pytest.mark.parametrize(("dispatched", "there"), [("activations", 2.0), ("fp8", 1 + 4 / 128)])
 def test_tokens_cross_the_network_once_for_each_host(model: str, dispatched: str, there: float) -> None:
     """Two of four experts on two hosts of two: p(host) = 1 - C(2, 2) / C(4, 2) = 5 / 6, in both passes, each way."""
-    assert Routing(4, 2).chances(2, 2)[0] == pytest.approx(5 / 6)
+    assert TokenRoute(4, 2).chances(2, 2)[0] == pytest.approx(5 / 6)
     layout = {"expert_exchange": "two-hop", "dispatched": dispatched}
     sent = clustersim.simulate(scenario(model, layout)).link_classes
     plain = clustersim.simulate(scenario(model, {})).link_classes
