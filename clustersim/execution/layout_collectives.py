@@ -143,7 +143,7 @@ class LayoutCollectives:
         return done
 
     def _end_after(self, seconds: float, done: simpy.Event) -> None:
-        self._env.timeout(seconds).callbacks.append(lambda _: done.succeed())
+        self._env.timeout(seconds).callbacks.append(done.trigger)
 
     def _take_part(
         self,

@@ -143,6 +143,13 @@ def test_nothing_of_another_pass_is_lost() -> None:
     assert [op.known_s for op in ops if isinstance(op, Call)] == [0.5, 0.5]
 
 
+def test_a_collective_after_another_in_progress_is_no_time() -> None:
+    """It begins only when that one is done."""
+    first, other = (Call(key, "all-reduce", "tensor", 8.0) for key in (FIRST, OTHER))
+    program = Program(0, (first, Receive(Key("activations", 0, 1), 1, 8.0), other, Wait(OTHER), Wait(FIRST)))
+    assert num_calls(with_timed_calls(program, KNOWN)) == 2
+
+
 @pytest.mark.parametrize("begin", [EXCHANGE, Ready(0)])
 def test_a_collective_stays_if_an_exchange_begins_before_its_end(begin: Op) -> None:
     ops = tuple(with_timed_calls(Program(0, both(begin)), KNOWN, uncontended_only=True).ops())
