@@ -5,8 +5,8 @@ gating: DeepSeek-V3, arXiv:2412.19437, section 2.1.2). A dispatch sends a token 
 each other host that has experts for it, and from there by the links inside the host to each GPU with such experts
 (section 3.2.2; deepseek-ai/DeepEP, csrc/kernels/internode.cu). A combine goes the same ways back: results of a host are
 added before they leave it. Both hops run at the same time, chunk by chunk. In the low-latency mode each GPU sends a
-token straight to the GPU of each of its experts, once for each expert (csrc/kernels/internode_ll.cu). `Routing` has the
-chances that a token goes to a host, and to a GPU.
+token straight to the GPU of each of its experts, once for each expert (csrc/kernels/internode_ll.cu). `TokenRoute` has
+the chances that a token goes to a host, and to a GPU. Hosts that share an NVLink domain are one host here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from clustersim.collectives.schedule import Relays, Schedule, Step
 from clustersim.errors import InputError
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 
 NUM_CHUNKS = 16
 """Chunks in which tokens pass both hops. DeepEP has more: 8 or more tokens of the 340 of a channel, where 12 channels
 share 4,096 tokens; with 16 chunks the second hop ends 1 / 16 of its time after the first."""
 
 
-def expert_schedule(groups: Sequence[Sequence[int]], num_bytes: float, routing: Routing) -> Schedule:
+def expert_schedule(groups: Sequence[Sequence[int]], num_bytes: float, token_route: TokenRoute) -> Schedule:
     """Return the messages among ranks, of which `groups` has those of each host; `num_bytes` are all tokens of a rank.
 
     Raise InputError if hosts have different numbers of ranks, since each rank has a partner in every host.
@@ -35,16 +35,16 @@ def expert_schedule(groups: Sequence[Sequence[int]], num_bytes: float, routing: 
             f"a token goes to the GPU of the same number in other hosts, which need equal numbers of GPUs of the "
             f"group (got {sorted(places)}); choose expert so, or expert_exchange: all-to-all",
             key="expert_exchange",
-            got=routing.exchange,
+            got=token_route.exchange,
             allowed="all-to-all, or equal hosts",
         )
     hosts = np.array([list(group) for group in groups], dtype=np.int64)
-    if routing.exchange == "low-latency":
-        return _direct(hosts, num_bytes * routing.routed / hosts.size)
-    host, gpu = routing.chances(*hosts.shape)
+    if token_route.exchange == "low-latency":
+        return _direct(hosts, num_bytes * token_route.routed / hosts.size)
+    host, gpu = token_route.chances(*hosts.shape)
     between = _pairs(hosts.T), num_bytes * host
     inside = _pairs(hosts), num_bytes * gpu * len(hosts)
-    first, second = (inside, between) if routing.returns else (between, inside)
+    first, second = (inside, between) if token_route.returns else (between, inside)
     return _two_hops(hosts.size, first, second)
 
 

@@ -12,7 +12,7 @@ from clustersim.collectives.nccl_channels import compute_capability
 from clustersim.communicator.algorithm import NCCL, num_channels
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 from clustersim.topology import Topology
 
 SM_COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "broadcasts", "reduce")
@@ -56,12 +56,12 @@ def sm_share(
     return np.array([0.0 if name is None else occupied[name] / available[name] for name in sheets])
 
 
-def routing_sm_share(topology: Topology, gpus: np.ndarray, routing: Routing) -> np.ndarray:
+def token_route_sm_share(topology: Topology, gpus: np.ndarray, token_route: TokenRoute) -> np.ndarray:
     """Return the share of its multiprocessors that an exchange of tokens with experts occupies on each GPU [num_ranks].
 
     None in the low-latency mode, whose messages network cards send by themselves.
     """
-    if routing.exchange == "low-latency" or len(gpus) < 2:
+    if token_route.exchange == "low-latency" or len(gpus) < 2:
         return np.zeros(len(gpus))
     sheets = [topology.gpu_sheets[gpu] for gpu in gpus.tolist()]
     return np.array([0.0 if name is None else TWO_HOP_SMS / load_gpu(name).num_multiprocessors for name in sheets])

@@ -15,7 +15,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network, TransferTimes
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import Grid
-from clustersim.program.ops import Call
+from clustersim.program.ops import Call, CollectiveOp
 from clustersim.shortcuts.folding import Folding
 
 
@@ -40,7 +40,7 @@ class FoldedLayoutCollectives(LayoutCollectives):
         self._stage_size = grid.num_ranks // grid.pipeline
         self._exchanging_places, self._are_isomorphic = np.array(folding.exchanging), folding.are_isomorphic
         self.exchanging: set[int] = set()
-        self._known_groups: dict[tuple[str, int, str, float, int], Sequence[CollectiveMembers]] = {}
+        self._known_groups: dict[tuple[str, int, CollectiveOp], Sequence[CollectiveMembers]] = {}
 
     def enter(
         self, rank: int, iteration: int, op: Call, after: simpy.Event | None
@@ -61,7 +61,7 @@ class FoldedLayoutCollectives(LayoutCollectives):
 
         Groups that split layers form one joint collective, where they are isomorphic.
         """
-        key = (op.axis, rank, op.op, op.num_bytes, op.root)
+        key = (op.axis, rank, op.operation)
         if key not in self._known_groups:
             others = np.arange(self._stage_size) if op.axis == "tensor" else self._exchanging_places
             groups = dict.fromkeys(self._group(other, op.axis) for other in (rank + others).tolist())

@@ -15,14 +15,13 @@ from clustersim.collectives.expert_tokens import expert_schedule
 from clustersim.communicator.algorithm import algorithm_name, by_host, schedule_collective
 from clustersim.communicator.extra_ranks import extra_ranks
 from clustersim.communicator.pauses import pauses_s
-from clustersim.communicator.sm_share import SM_COLLECTIVES, routing_sm_share, sm_share
+from clustersim.communicator.sm_share import SM_COLLECTIVES, sm_share, token_route_sm_share
 from clustersim.devices import GpuDevice
 from clustersim.hardware.sheet import Transport
 from clustersim.network import Collective, Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICATE_GROUP, SHARD_GROUP, Grid
-from clustersim.program.ops import Call, Key
-from clustersim.program.routing import Routing
+from clustersim.program.ops import Call, CollectiveOp, Key
 from clustersim.shortcuts.timed_collectives import is_same_time
 
 _REPLICA_AXES = ("replicas", "data", SHARD_GROUP, REPLICATE_GROUP)
@@ -66,7 +65,7 @@ class CollectiveMembers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimedCollective:
-    """A collective that takes a known time and sends nothing; `last_call_s` is when it began, in seconds."""
+    """A collective that takes a known time and sends nothing; `last_call_s` is when it was called, in seconds."""
 
     last_call_s: float
 
@@ -92,8 +91,8 @@ class LayoutCollectives:
         self._algorithm, self._transport = algorithm, transport
         self._checks_sync = checks_sync
         self.stayed_in_sync = True
-        self._known_members: dict[tuple[str, int, str, float, int, Routing | None], CollectiveMembers] = {}
-        self._sm_shares: dict[tuple[str, int, str, float, Routing | None], dict[int, float]] = {}
+        self._known_members: dict[tuple[str, int, CollectiveOp], CollectiveMembers] = {}
+        self._sm_shares: dict[tuple[str, int, CollectiveOp], dict[int, float]] = {}
         self._pending: dict[tuple[str, int, int, Key], PendingCollective] = {}
         self._groups: dict[tuple[str, int], tuple[int, ...]] = {}
         self._places: dict[tuple[str, int], int] = {}  # of ranks in their groups
@@ -105,7 +104,8 @@ class LayoutCollectives:
         """Call a collective for a rank; return it, and the event of the end of the rank's part."""
         if op.known_s is None:
             return self.enter(rank, iteration, op, after)
-        return TimedCollective(float(self._env.now)), self._env.timeout(op.known_s)
+        done = self._begin_in_order(rank, op, after, partial(self._end_after, op.known_s))
+        return TimedCollective(float(self._env.now)), done
 
     def enter(
         self, rank: int, iteration: int, op: Call, after: simpy.Event | None
@@ -142,6 +142,9 @@ class LayoutCollectives:
             begin(done)
         return done
 
+    def _end_after(self, seconds: float, done: simpy.Event) -> None:
+        self._env.timeout(seconds).callbacks.append(done.trigger)
+
     def _take_part(
         self,
         pending: PendingCollective,
@@ -162,9 +165,9 @@ class LayoutCollectives:
     def _occupy_sms(self, rank: int, group: tuple[int, ...], op: Call, done: simpy.Event) -> None:
         """Occupy multiprocessors of a rank's GPU until its part of a collective is done; compute slows down."""
         multiprocessors = self._devices[rank].multiprocessors
-        if multiprocessors is None or (op.op not in SM_COLLECTIVES and op.routing is None):
+        if multiprocessors is None or (op.op not in SM_COLLECTIVES and op.token_route is None):
             return
-        key = op.axis, group[0], op.op, op.num_bytes, op.routing
+        key = op.axis, group[0], op.operation
         if key not in self._sm_shares:
             self._sm_shares[key] = dict(zip(group, self._sm_shares_of(group, op).tolist(), strict=True))
         share = self._sm_shares[key][rank]
@@ -175,8 +178,8 @@ class LayoutCollectives:
     def _sm_shares_of(self, group: tuple[int, ...], op: Call) -> np.ndarray:
         """Return the share of each GPU's multiprocessors that a collective occupies [num_ranks]."""
         topology, gpus, name = self._network.topology, self._gpus[list(group)], op.op
-        if op.routing is not None:
-            return routing_sm_share(topology, gpus, op.routing)
+        if op.token_route is not None:
+            return token_route_sm_share(topology, gpus, op.token_route)
         if op.op == "all-reduce":
             library = self._transport.library
             name = algorithm_name(op.op, self._algorithm_of(op), topology, gpus, op.num_bytes, library)
@@ -206,11 +209,11 @@ class LayoutCollectives:
 
     def _members(self, group: tuple[int, ...], op: Call) -> CollectiveMembers:
         """Return the members of a group's collective."""
-        key = (op.axis, group[0], op.op, op.num_bytes, op.root, op.routing)
-        if op.routing is not None and key not in self._known_members:
+        key = (op.axis, group[0], op.operation)
+        if op.token_route is not None and key not in self._known_members:
             gpus = self._gpus[list(group)]
-            hosts = by_host(self._network.topology.gpu_hosts[gpus])
-            schedule = expert_schedule(hosts, op.num_bytes, op.routing)
+            domains = by_host(self._network.topology.gpu_domains[gpus])
+            schedule = expert_schedule(domains, op.num_bytes, op.token_route)
             nodes = self._network.topology.gpus[gpus].astype(np.int64)
             self._known_members[key] = CollectiveMembers(schedule, nodes, range(len(group)))
         if key not in self._known_members:

@@ -365,7 +365,7 @@ class _ProgramBuilder:
             key = Key(f"{call.op} {number} {when} {phase}", micro, layer)
             self._compute("collectives issued", self.rules.issued_s, phase, micro)
             size = call.bytes_per_sample * self.rules.micro_batch
-            self.ops += [Call(key, call.op, call.axis, size, routing=call.routing), Wait(key)]
+            self.ops += [Call(key, call.op, call.axis, size, token_route=call.token_route), Wait(key)]
 
     def _send(self, what: str, number: int, to: int | None, micro: int) -> None:
         if to is not None and not self._is_here(to):

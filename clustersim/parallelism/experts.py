@@ -10,7 +10,7 @@ from clustersim.errors import InputError
 from clustersim.model import Layer
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.pieces import GroupCall, Piece
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 
 FP8_BYTES = 1 + 4 / 128
 """Bytes of an element in fp8, with a scale in fp32 for 128 elements of a token (DeepSeek-V3, section 3.3)."""
@@ -51,7 +51,7 @@ def _sharded_share(sizes: Sequence[float], pieces: Sequence[Piece], grid: Grid) 
 
 @dataclass(frozen=True)
 class TokenExchange:
-    """How tokens travel to their experts: in an all-to-all, or as `Routing` says, on at most `most_hosts` hosts each.
+    """How tokens travel to their experts: in an all-to-all, or as `TokenRoute` says, to at most `most_hosts` hosts.
 
     They go there in `there_bytes` for each element, and results come back in `back_bytes`.
     """
@@ -74,7 +74,7 @@ class TokenExchange:
                 "all-to-all",
                 elements / routed * size,
                 AXIS,
-                Routing(into.shape["experts"], routed, self.most_hosts, self.kind, returns),
+                TokenRoute(into.shape["experts"], routed, self.most_hosts, self.kind, returns),
             )
             for size, returns in sizes
         )

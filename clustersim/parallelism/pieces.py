@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from clustersim.model import Layer
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 
 
 class IndivisibleError(Exception):
@@ -20,7 +20,7 @@ class GroupCall:
     op: str  # all-reduce, all-gather, reduce-scatter, all-to-all
     bytes_per_sample: float
     axis: str = "tensor"  # along which the group lies: tensor, context, expert
-    routing: Routing | None = None  # of tokens to their experts: then the bytes are those of one copy of each token
+    token_route: TokenRoute | None = None  # to experts: then the bytes are those of one copy of each token
 
 
 Calls = tuple[GroupCall, ...]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from clustersim.program.issue import NO_ISSUE, IssueTimes, joined
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 
 FORWARD, BACKWARD, WEIGHTS, RECOMPUTE, UPDATE = "forward", "backward", "weights", "recompute", "update"
 
@@ -72,14 +72,23 @@ class Receive:
     awaited: bool = False
 
 
+class CollectiveOp(NamedTuple):
+    """What a collective does, whichever group it is of and whenever it begins; the parts are those of `Call`."""
+
+    op: str
+    num_bytes: float
+    root: int = 0
+    token_route: TokenRoute | None = None
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class Call:
     """Enter a collective of the group along an axis, and go on at once; a group's collectives follow one another.
 
     `root` is the place in the group of the source of a broadcast, or of the destination of a reduce. The collective
     begins after the one that `after` names, whose result it needs. `known_s` is its duration in seconds, where that is
-    known beforehand; it then sends nothing. With `routing` it is an exchange of tokens with experts, and `num_bytes`
-    are those of each token once (`clustersim.collectives.expert_tokens`).
+    known beforehand; it then sends nothing. With `token_route` it is an exchange of tokens with experts, and
+    `num_bytes` are those of each token once (`clustersim.collectives.expert_tokens`).
     """
 
     key: Key
@@ -89,7 +98,12 @@ class Call:
     root: int = 0
     after: Key | None = None
     known_s: float | None = None
-    routing: Routing | None = None
+    token_route: TokenRoute | None = None
+
+    @property
+    def operation(self) -> CollectiveOp:
+        """What it does: the same for calls in which a group sends the same messages."""
+        return CollectiveOp(self.op, self.num_bytes, self.root, self.token_route)
 
     @property
     def has_root(self) -> bool:
@@ -168,9 +182,9 @@ def _of_micro_batch(op: Op, number: int) -> Op:
             return Send(_key_of(key, number), stage, num_bytes, awaited, paired)
         case Receive(key, stage, num_bytes, awaited):
             return Receive(_key_of(key, number), stage, num_bytes, awaited)
-        case Call(key, what, axis, num_bytes, root, after, known_s, routing):
+        case Call(key, what, axis, num_bytes, root, after, known_s, token_route):
             shifted = after and _key_of(after, number)
-            return Call(_key_of(key, number), what, axis, num_bytes, root, shifted, known_s, routing)
+            return Call(_key_of(key, number), what, axis, num_bytes, root, shifted, known_s, token_route)
         case Wait(key):
             return Wait(_key_of(key, number))
         case Read(key):

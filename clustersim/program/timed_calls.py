@@ -7,7 +7,21 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from clustersim.program.issue import NO_ISSUE, IssueTimes, issue_of_call
-from clustersim.program.ops import FORWARD, Call, Compute, Key, Op, Pass, Program, Ready, Receive, Send, Wait, merged
+from clustersim.program.ops import (
+    FORWARD,
+    Call,
+    CollectiveOp,
+    Compute,
+    Key,
+    Op,
+    Pass,
+    Program,
+    Ready,
+    Receive,
+    Send,
+    Wait,
+    merged,
+)
 
 _EARLIER = Key("exchange begun before the pass", 0, 0)
 """Stands for exchanges that began before a pass, and that nothing in the pass waits for."""
@@ -18,20 +32,21 @@ _OUT_OF_SYNC = Key("ranks out of sync", 0, 0)
 
 def with_timed_calls(
     program: Program,
-    seconds: Mapping[tuple[str, float], float],
+    seconds: Mapping[CollectiveOp, float],
     uncontended_only: bool = False,
     slowed: bool = False,
     in_step: bool = True,
 ) -> Program:
     """Return a program with collectives along `tensor` as known times that the rank waits.
 
-    Between such a collective and the wait for it there is only compute, which overlaps it. `seconds` are the times of
-    collectives by operation and bytes; a collective that is not among them stays as it is.
+    `seconds` are the times of collectives by what they do; a collective that is not among them stays as it is. Where
+    only compute is between a collective and the wait for it, compute overlaps it. Otherwise, and after another one that
+    may be in progress, it becomes a collective of known time (`Call.known_s`).
 
     An exchange among copies of the model may be in flight: a collective along another axis until the wait for it, or a
     bucket until the end of the iteration. With `uncontended_only`, collectives along `tensor` stay meanwhile. If the
-    exchange only slows compute (`slowed`), they become collectives of known time (`Call.known_s`). A pass does not wait
-    for what began before it.
+    exchange only slows compute (`slowed`), they become collectives of known time. A pass does not wait for what began
+    before it.
 
     Ranks that are not `in_step` may reach exchanges among copies, and messages of other stages, at different times. A
     collective along `tensor` synchronises them. So the first one after a wait for any of these stays, and so do all
@@ -67,12 +82,12 @@ def with_timed_calls(
 
 @dataclass(frozen=True)
 class _Rules:
-    """The known times by operation and bytes, and whether exchanges among copies matter.
+    """The known times of collectives, and whether exchanges among copies matter.
 
     `keeps_contended` says that a collective stays as it is while an exchange may be in flight.
     """
 
-    seconds: Mapping[tuple[str, float], float]
+    seconds: Mapping[CollectiveOp, float]
     tracks_exchanges: bool
     keeps_contended: bool
     in_step: bool
@@ -81,34 +96,64 @@ class _Rules:
     def timed(self, ops: Sequence[Op], in_flight: set[Key]) -> tuple[Op, ...]:
         """Return operations with known collectives as times; update the exchanges `in_flight`."""
         out: list[Op] = []
+        in_progress: set[Key] = set()  # collectives along `tensor` that are still calls, until the wait for them
         number = 0
         while number < len(ops):
             op = ops[number]
             number += 1
-            if not (isinstance(op, Call) and op.axis == "tensor" and (op.op, op.num_bytes) in self.seconds):
+            if not self._is_known(op):
                 out.append(op)
-                leaves_sync = _waits_for_a_stage(op) or (self.tracks_exchanges and _note_exchange(op, in_flight))
-                if leaves_sync and not self.in_step:
-                    in_flight.add(_OUT_OF_SYNC)
+                self._note(op, in_flight, in_progress)
                 continue
-            known_s = self.seconds[op.op, op.num_bytes]
-            if in_flight:
-                out.append(op if self.keeps_contended else replace(op, known_s=known_s))
+            assert isinstance(op, Call)
+            known_s = self.seconds[op.operation]
+            overlapped = _computes_until_wait(op, ops[number:])
+            if in_flight or in_progress or overlapped is None or any(each.issue.host_s for each in overlapped):
+                may_contend = bool(in_flight) or (overlapped is None and self._begins_exchange(op, ops[number:]))
+                out.append(op if may_contend and self.keeps_contended else replace(op, known_s=known_s))
                 in_flight.discard(_OUT_OF_SYNC)
-                continue
-            overlapped = list(takewhile(lambda each: isinstance(each, Compute), ops[number:]))
-            if any(isinstance(each, Compute) and each.issue.host_s for each in overlapped):
-                out.append(replace(op, known_s=known_s))  # how long these take depends on the host
+                in_progress.add(op.key)
                 continue
             neighbours = (*out[:-4:-1], *ops[number:])
             if self.exchange_s:
                 out.append(_waiting(op, 0.0, neighbours, issue_of_call(self.exchange_s)))
-            number += len(overlapped) + 1
+            number += len(overlapped)
+            assert ops[number] == Wait(op.key)
+            number += 1
             out += overlapped
-            left_s = known_s - sum(each.seconds for each in overlapped if isinstance(each, Compute))
+            left_s = known_s - sum(each.seconds for each in overlapped)
             if left_s > 0:
                 out.append(_waiting(op, left_s, (*out[:-4:-1], *ops[number:])))
+        assert not in_progress
         return merged(out)
+
+    def _is_known(self, op: Op) -> bool:
+        return isinstance(op, Call) and op.axis == "tensor" and op.operation in self.seconds
+
+    def _note(self, op: Op, in_flight: set[Key], in_progress: set[Key]) -> None:
+        """Update what is under way after an operation that stays as it is."""
+        if isinstance(op, Call) and op.axis == "tensor":
+            in_progress.add(op.key)
+        elif isinstance(op, Wait):
+            in_progress.discard(op.key)
+        leaves_sync = _waits_for_a_stage(op) or (self.tracks_exchanges and _note_exchange(op, in_flight))
+        if leaves_sync and not self.in_step:
+            in_flight.add(_OUT_OF_SYNC)
+
+    def _begins_exchange(self, op: Call, after: Sequence[Op]) -> bool:
+        """Say whether an exchange among copies begins between a collective and the wait for it."""
+        until = takewhile(lambda each: each != Wait(op.key), after)
+        return any(isinstance(each, Ready) or (isinstance(each, Call) and each.axis != "tensor") for each in until)
+
+
+def _computes_until_wait(op: Call, after: Sequence[Op]) -> list[Compute] | None:
+    """Return the compute between a collective and the wait for it, None where something else is there, too."""
+    computes: list[Compute] = []
+    for each in after:
+        if not isinstance(each, Compute):
+            return computes if each == Wait(op.key) else None
+        computes.append(each)
+    return None
 
 
 def _waiting(op: Call, seconds: float, neighbours: Sequence[Op], issue: IssueTimes = NO_ISSUE) -> Compute:

@@ -19,7 +19,7 @@ from clustersim.model import LayerTime, Model, load_workload
 from clustersim.model.precision import PRECISIONS, precision_on
 from clustersim.reading.tree import Place
 from clustersim.scenario.cluster import build_topology
-from clustersim.scenario.expert_checks import routing_mistakes
+from clustersim.scenario.expert_checks import token_route_mistakes
 from clustersim.scenario.layout import layout_of, work_of
 from clustersim.scenario.memory import memory_mistakes
 from clustersim.scenario.offload_checks import (
@@ -248,7 +248,7 @@ def _gpu_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterato
         ]
     yield from wrong
     if not wrong and None not in names and not list(_unreadable(point)):
-        yield from _fit_mistakes(point, known, topology.gpu_hosts[gpus])
+        yield from _fit_mistakes(point, known, topology.gpu_hosts[gpus], topology.gpu_domains[gpus])
 
 
 def _kernel_mistakes(
@@ -266,10 +266,10 @@ def _kernel_mistakes(
         yield from (Place().located(each, each.key or "compute") for each in error.mistakes)
 
 
-def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Iterator[Mistake]:
+def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray, domains: np.ndarray) -> Iterator[Mistake]:
     """Yield that a model cannot be split over GPUs of these kinds as the scenario asks, or does not fit into one.
 
-    `hosts` [num_ranks] is the host of each rank, to whose memory it offloads.
+    `hosts` [num_ranks] is the host of each rank, to whose memory it offloads, and `domains` its NVLink domain.
     """
     model, given_times = trained_model(point)
     if point.is_plain:
@@ -297,7 +297,7 @@ def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray) -> Itera
         )
         return
     yield from in_hosts_mistakes(point, laid_out, hosts)
-    yield from routing_mistakes(laid_out, hosts)
+    yield from token_route_mistakes(laid_out, domains)
     held = laid_out.fullest
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:

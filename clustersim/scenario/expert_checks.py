@@ -15,16 +15,19 @@ from clustersim.parallelism.experts import AXIS
 from clustersim.program.ops import Call
 
 
-def routing_mistakes(laid_out: ModelLayout, hosts: np.ndarray) -> Iterator[Mistake]:
-    """Yield that tokens cannot travel so among the GPUs that split experts; `hosts` [num_ranks] are those of ranks."""
+def token_route_mistakes(laid_out: ModelLayout, domains: np.ndarray) -> Iterator[Mistake]:
+    """Yield that tokens cannot travel so among the GPUs that split experts.
+
+    `domains` [num_ranks] are the NVLink domains of ranks.
+    """
     ops = (op for plan in laid_out.plans for op in plan.program.distinct() if isinstance(op, Call))
-    routings = list(dict.fromkeys(op.routing for op in ops if op.routing is not None))
-    if not routings:
+    token_routes = list(dict.fromkeys(op.token_route for op in ops if op.token_route is not None))
+    if not token_routes:
         return
-    placed = {tuple(map(tuple, by_host(hosts[group]))) for group in laid_out.grid.groups((AXIS,))}
+    placed = {tuple(map(tuple, by_host(domains[group]))) for group in laid_out.grid.groups((AXIS,))}
     try:
         for groups in sorted(placed):
-            for routing in routings:
-                expert_schedule(groups, 1.0, routing)
+            for token_route in token_routes:
+                expert_schedule(groups, 1.0, token_route)
     except InputError as error:
         yield from (replace(each, key=f"parallelism.{each.key}") for each in error.mistakes)

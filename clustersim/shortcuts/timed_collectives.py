@@ -15,7 +15,7 @@ from clustersim.hardware.sheet import Transport
 from clustersim.network import Network
 from clustersim.network.collective import PlayTimes
 from clustersim.parallelism import REPLICAS, Grid
-from clustersim.program.ops import Call, Copy, HostUpdate, Op, Program, Send
+from clustersim.program.ops import Call, CollectiveOp, Copy, HostUpdate, Op, Program, Send
 from clustersim.program.timed_calls import with_timed_calls
 from clustersim.shortcuts.isomorphic_routes import (
     IsomorphicRoutes,
@@ -84,7 +84,7 @@ def timed_calls(
     """
     network, stage_size = make_network(), grid.num_ranks // grid.pipeline
     isomorphic = isomorphic_groups(network, gpus, grid, inside)
-    calls = dict.fromkeys(call for program in programs for call in sorted(_splitting_calls(program)))
+    calls = dict.fromkeys(call for program in programs for call in _splitting_calls(program))
     simulated = {call: _simulate_alone(make_network(), gpus[: grid.tensor], call, transport.library) for call in calls}
     seconds = {call: float(ends_s.max()) for call, (ends_s, _) in simulated.items() if is_same_time(ends_s)}
     slowed = uses_sms(transport)
@@ -100,22 +100,22 @@ def timed_calls(
     return Timed(timed, total)
 
 
-def _splitting_calls(program: Program) -> Counter[tuple[str, float]]:
-    """Count the calls of a stage of simulated collectives along `tensor`, by operation and bytes."""
-    count: Counter[tuple[str, float]] = Counter()
+def _splitting_calls(program: Program) -> Counter[CollectiveOp]:
+    """Count the calls of a stage of simulated collectives along `tensor`, by what they do."""
+    count: Counter[CollectiveOp] = Counter()
     for body, times in program.bodies():
         for op in body:
             if isinstance(op, Call) and op.axis == "tensor" and op.known_s is None:
-                count[op.op, op.num_bytes] += times
+                count[op.operation] += times
     return count
 
 
 def _simulate_alone(
-    network: Network, gpus: np.ndarray, call: tuple[str, float], transport: str
+    network: Network, gpus: np.ndarray, call: CollectiveOp, transport: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return when GPUs that enter a collective at 0 end it [num_ranks], in seconds, and its bytes [num_links]."""
-    op, num_bytes = call
-    _, schedule = schedule_collective(op, "auto", network.topology, gpus, num_bytes, transport)
+    assert call == CollectiveOp(call.op, call.num_bytes)  # no other is along `tensor`
+    _, schedule = schedule_collective(call.op, "auto", network.topology, gpus, call.num_bytes, transport)
     done = network.play(schedule, [*gpus.tolist(), *extra_ranks(schedule, network.topology, gpus)])
     network.env.run(done)
     times = done.value

@@ -64,7 +64,7 @@ class Programs:
             )
             raise InputError(message, key="parallelism.offload", allowed="none")
         calls = (op for plan in self.plans for op in plan.program.distinct() if isinstance(op, Call))
-        if any(call.routing is not None for call in calls):
+        if any(call.token_route is not None for call in calls):
             message = "a trace has no node for tokens that go through other GPUs; export it with all-to-all"
             raise InputError(message, key="parallelism.expert_exchange", allowed="all-to-all")
         tags = tags_of([plan.program for plan in self.plans])

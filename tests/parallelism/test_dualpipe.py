@@ -293,6 +293,24 @@ def test_experts_give_the_exact_result(experts: str, schedule: str, sharding: st
     check_is_exact(scenario(experts, 8, layout, topology={**STAR, "link": "10 GB/s", "hop": "1 us"}))
 
 
+@pytest.mark.parametrize("sharding", [None, "zero-1", "zero-3"])
+@pytest.mark.parametrize("transport", ["ideal", "nccl"])
+@pytest.mark.parametrize(
+    "layout",
+    [{"schedule": "dualpipe"}, {"schedule": "dualpipe-v"}, {"schedule": "dualpipe-v", "sequence_parallel": True}],
+    ids=str,
+)
+def test_split_layers_of_replicas_give_the_exact_result(
+    layout: dict[str, Any], transport: str, sharding: str | None
+) -> None:
+    """In a pair of passes, operations of the other pass follow a collective, and another collective may be begun."""
+    layout = {"pipeline": 2, "tensor": 2, "data": 2, "micro_batches": 4, "sharding": sharding, **layout}
+    host = {"template": "dgx-h100", "num_gpus": 4, "nics": 4}
+    topology = {"kind": "star", "num_hosts": 2, "host": host, "link": "infiniband-ndr"}
+    asked = scenario("gpt-4x256x4-seq64", 8, layout, topology=topology, transport=transport, precision="amp-bf16")
+    check_is_exact(asked)
+
+
 def test_ranks_of_dualpipe_v_are_folded(model: str) -> None:
     layout = {"pipeline": 4, "data": 2, "tensor": 2, "micro_batches": 20, "schedule": "dualpipe-v"}
     check_folded_is_exact(scenario(model, 16, layout, topology={**STAR, "link": "1 GB/s", "hop": "1 us"}))

@@ -8,6 +8,7 @@ from clustersim.program.ops import (
     BACKWARD,
     FORWARD,
     Call,
+    CollectiveOp,
     Compute,
     Key,
     Op,
@@ -20,7 +21,7 @@ from clustersim.program.ops import (
 )
 from clustersim.program.timed_calls import with_timed_calls
 
-KNOWN = {("all-reduce", 8.0): 0.5}
+KNOWN = {CollectiveOp("all-reduce", 8.0): 0.5}
 SUM, GRADIENTS = Key("sum", 0, 0), Key("gradients", 0, 0)
 BODY: tuple[Op, ...] = (
     Compute("first", 1.0, FORWARD, 0),
@@ -123,3 +124,35 @@ def test_a_pass_can_leave_ranks_out_of_sync() -> None:
     waits = Pass((EXCHANGE, Wait(GRADIENTS)), 0)
     program = Program(0, (*BODY, waits, Pass(BODY, 1), Pass(BODY, 2)))
     assert num_calls(with_timed_calls(program, KNOWN, in_step=False)) == 2
+
+
+FIRST, OTHER = Key("sum", 0, 0), Key("sum", 1, 0)
+
+
+def both(*between: Op) -> tuple[Op, ...]:
+    """Return the operations of two passes in turn: each goes on while the other one waits."""
+    begin = Call(FIRST, "all-reduce", "tensor", 8.0), Call(OTHER, "all-reduce", "tensor", 8.0)
+    return (begin[0], *between, begin[1], Wait(FIRST), Compute("beside", 1.0, FORWARD, 0), Wait(OTHER))
+
+
+def test_nothing_of_another_pass_is_lost() -> None:
+    """A call stays one of known time where anything but compute, or another call in progress, is before its wait."""
+    receive = Receive(Key("activations", 0, 1), 1, 8.0)
+    ops = tuple(with_timed_calls(Program(0, both(receive)), KNOWN).ops())
+    assert [type(op) for op in ops] == [Call, Receive, Call, Wait, Compute, Wait]
+    assert [op.known_s for op in ops if isinstance(op, Call)] == [0.5, 0.5]
+
+
+def test_a_collective_after_another_in_progress_is_no_time() -> None:
+    """It begins only when that one is done."""
+    first, other = (Call(key, "all-reduce", "tensor", 8.0) for key in (FIRST, OTHER))
+    program = Program(0, (first, Receive(Key("activations", 0, 1), 1, 8.0), other, Wait(OTHER), Wait(FIRST)))
+    assert num_calls(with_timed_calls(program, KNOWN)) == 2
+
+
+@pytest.mark.parametrize("begin", [EXCHANGE, Ready(0)])
+def test_a_collective_stays_if_an_exchange_begins_before_its_end(begin: Op) -> None:
+    ops = tuple(with_timed_calls(Program(0, both(begin)), KNOWN, uncontended_only=True).ops())
+    assert [op.known_s for op in ops if isinstance(op, Call) and op.axis == "tensor"] == [None, None]
+    ops = tuple(with_timed_calls(Program(0, both(begin)), KNOWN, slowed=True).ops())
+    assert [op.known_s for op in ops if isinstance(op, Call) and op.axis == "tensor"] == [0.5, 0.5]

@@ -11,7 +11,7 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.model import Layer
 from clustersim.parallelism.experts import TokenExchange
-from clustersim.program.routing import Routing
+from clustersim.program.token_route import TokenRoute
 from clustersim.scenario import load_scenario
 from clustersim.simulate.programs import programs_of
 from clustersim.simulate.setup import Setup
@@ -51,7 +51,7 @@ def scenario(model: str, parallelism: dict[str, Any], **other: Any) -> dict[str,
 @pytest.mark.parametrize(("dispatched", "there"), [("activations", 2.0), ("fp8", 1 + 4 / 128)])
 def test_tokens_cross_the_network_once_for_each_host(model: str, dispatched: str, there: float) -> None:
     """Two of four experts on two hosts of two: p(host) = 1 - C(2, 2) / C(4, 2) = 5 / 6, in both passes, each way."""
-    assert Routing(4, 2).chances(2, 2)[0] == pytest.approx(5 / 6)
+    assert TokenRoute(4, 2).chances(2, 2)[0] == pytest.approx(5 / 6)
     layout = {"expert_exchange": "two-hop", "dispatched": dispatched}
     sent = clustersim.simulate(scenario(model, layout)).link_classes
     plain = clustersim.simulate(scenario(model, {})).link_classes
@@ -70,6 +70,41 @@ def test_shortcuts_give_the_exact_result(model: str, exchange: str, layout: dict
         check_is_exact(scenario(model, {"expert_exchange": exchange, **layout}, transport=transport))
 
 
+@pytest.mark.parametrize("num_gpus", [4, 8])
+@pytest.mark.parametrize("most_hosts", [1, 2])
+def test_a_dispatch_and_a_combine_of_equal_bytes_are_different_collectives(
+    model: str, num_gpus: int, most_hosts: int
+) -> None:
+    """On links through sockets they take different times."""
+    host = {"template": "dual-socket", "gpu": "h100", "num_gpus": 4, "nics": 2, "cpu": "xeon-platinum-8480"}
+    layout = {"expert_exchange": "two-hop", "expert_hosts": most_hosts}
+    topology = {**PAIRS, "host": host, "link": "infiniband-ndr"}
+    check_is_exact(scenario(model, layout, num_gpus=num_gpus, topology=topology, transport="nccl"))
+
+
+@pytest.mark.parametrize("most_hosts", [None, 1])
+def test_hosts_of_one_nvlink_domain_are_one_host(tmp_path: Path, most_hosts: int | None) -> None:
+    """Two trays of four GPUs take as long for two hops, and hold the same buffers, as one host of eight."""
+    model = write_experts(tmp_path, num_experts=8)
+    hosts = (
+        {"num_hosts": 2, "host": {"template": "superchip", "gpu": "gb200", "nvlink_domain": 2}},
+        {"num_hosts": 1, "host": {"template": "dgx-b200", "gpu": "gb200", "num_gpus": 8}},
+    )
+    exposed, buffers = [], []
+    for each in hosts:
+        layout = {"expert": 8, "expert_exchange": "two-hop", "expert_hosts": most_hosts}
+        topology = {"kind": "star", "link": "infiniband-ndr", "hop": "1 us", **each}
+        placement = {"kind": "block"}
+        asked = scenario(model, layout, num_gpus=8, topology=topology, transport="nccl", placement=placement)
+        point = load_scenario(asked).points()[0].point
+        laid_out = Setup(point).laid_out
+        assert laid_out is not None
+        buffers.append(laid_out.memory[0]["dispatch buffers"])
+        exposed.append(clustersim.simulate(asked).breakdown_s["communication_exposed"])
+    assert exposed[0] == pytest.approx(exposed[1], rel=1e-9)
+    assert buffers == [pytest.approx(10 * 8 * 288 * (2 * FEATURES + 2048))] * 2
+
+
 def test_two_hops_slow_what_computes_meanwhile_and_the_low_latency_mode_does_not(tmp_path: Path) -> None:
     """20 of the 108 multiprocessors of an A100, while a pair of passes computes beside its exchanges."""
     model = write_experts(tmp_path, num_blocks=4)
@@ -82,9 +117,9 @@ def test_two_hops_slow_what_computes_meanwhile_and_the_low_latency_mode_does_not
 
 
 def test_buffers_of_both_hops_and_of_the_low_latency_mode_are_held(model: str) -> None:
-    """DeepEP's sizes: 10 channels x 4 GPUs x 288 tokens of 512 bytes and 2,048 of their experts; 4 E T messages."""
+    """DeepEP's sizes: 10 channels x (2 GPUs x 288 + 2 x 2 hosts x 128) tokens of 2,560 bytes; 4 E T messages."""
     for exchange, size in (
-        ("two-hop", 10 * 4 * 288 * (2 * FEATURES + 2048)),
+        ("two-hop", 10 * (2 * 288 + 2 * 2 * 128) * (2 * FEATURES + 2048)),
         ("low-latency", 4 * 4 * BATCH * TOKENS * (2 * FEATURES + FEATURES / 128 * 4)),
     ):
         setup = Setup(load_scenario(scenario(model, {"expert_exchange": exchange})).points()[0].point)

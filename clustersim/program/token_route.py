@@ -26,7 +26,7 @@ Exchange = Literal["two-hop", "low-latency"]
 
 
 @dataclass(frozen=True)
-class Routing:
+class TokenRoute:
     """How tokens go to experts: `routed` of `experts` for each token, on at most `most_hosts` hosts (None: any).
 
     `exchange` says by which ways, and `returns` that results go back.
@@ -41,7 +41,7 @@ class Routing:
     def chances(self, num_hosts: int, gpus_per_host: int) -> tuple[float, float]:
         """Return the chances that a token has an expert on a given host, and on a given GPU.
 
-        >>> tuple(round(chance, 3) for chance in Routing(256, 8, 4).chances(8, 8))
+        >>> tuple(round(chance, 3) for chance in TokenRoute(256, 8, 4).chances(8, 8))
         (0.498, 0.115)
         """
         hosts = min(self.most_hosts or num_hosts, num_hosts)
