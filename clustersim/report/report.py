@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from clustersim.arguments import check_type
 from clustersim.errors import InputError
+from clustersim.report.answer import rows
 from clustersim.report.figures import FIGURES
 from clustersim.report.page import Panel, page, part
 from clustersim.report.sections import all_runs, header, how_sure, reproduce
 from clustersim.results import Sweep, write_atomically
+
+_MOST_BESIDE = 10
+"""Columns of the table of all runs that fit beside a figure on a screen of 1,300 pixels."""
 
 
 def write_report(sweep: Sweep, path: str | Path) -> Path:
@@ -27,7 +32,7 @@ def report_html(sweep: Sweep) -> str:
     html = {where: [panel.html() for panel in found] for where, found in panels.items()}
     body = [
         header(sweep),
-        f'<div class="two">{html["answer"][0]}<div>{all_runs(sweep)}{"".join(html["answer"][1:])}</div></div>',
+        *_answer(sweep, html["answer"]),
         part("What limits the speed"),
         *html["why"],
         part("Error and assumptions"),
@@ -39,6 +44,14 @@ def report_html(sweep: Sweep) -> str:
     ]
     drawn = [panel for found in panels.values() for panel in found]
     return page(f"{sweep.name}: clustersim forecast", sweep.version, body, drawn)
+
+
+def _answer(sweep: Sweep, panels: Sequence[str]) -> list[str]:
+    """Return the table of all runs beside the first figure, or above it where its columns need the whole width."""
+    table = all_runs(sweep)
+    if len(rows(sweep)[0]) > _MOST_BESIDE:
+        return [table, *panels]
+    return [f'<div class="two">{panels[0]}<div>{table}{"".join(panels[1:])}</div></div>']
 
 
 def _panels(sweep: Sweep, where: str) -> list[Panel]:

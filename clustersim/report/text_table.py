@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from clustersim.report.words import THIN
 
@@ -97,8 +97,8 @@ class TextTable:
         shown = [*range(self.num_named), *group]
         for column in shown:
             heading, may_wrap = self.headings[column], 0 < column < self.num_named
-            side = "left" if heading in self.left else "right"
-            table.add_column(plain(heading), justify=side, no_wrap=not may_wrap, overflow="fold")  # type: ignore[arg-type]
+            side: Literal["left", "right"] = "left" if heading in self.left else "right"
+            table.add_column(plain(heading), justify=side, no_wrap=not may_wrap, overflow="fold")
         for row in self.rows:
             if any(row.cells[column] for column in group):
                 table.add_row(*(Text(plain(row.cells[column]), row.style) for column in shown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,18 @@ def test_a_word_of_another_program_is_pointed_to_the_one_here(changes: dict[str,
 
 
 def test_what_the_words_point_to_exists() -> None:
-    for kind, load in (("GPU", load_gpu), ("link", load_link), ("precision", PRECISIONS.__getitem__)):
+    loads: dict[str, Callable[[str], object]] = {
+        "GPU": load_gpu,
+        "link": load_link,
+        "precision": PRECISIONS.__getitem__,
+    }
+    for kind, load in loads.items():
         for word, hint in common_words._NAMES[kind].items():
             named = re.findall(r"(?:is|are|generation:|rate:) ([a-z0-9-]+)", hint.replace("RoCE is Ethernet: ", "is "))
             assert named, hint
-            load(named[-1])  # type: ignore[operator]
+            load(named[-1])
             with pytest.raises(InputError):
-                load(word)  # type: ignore[operator]
+                load(word)
     for hint in common_words._KEYS.values():
         for key in re.findall(r"`(\w+)", hint):
             assert key == "clustersim" or explanation(key)

@@ -35,6 +35,17 @@ def test_plotly_is_inside_once_and_nothing_is_loaded_from_anywhere(html):
     assert "default-src 'none'" in rest
 
 
+def test_a_table_of_many_columns_has_the_whole_width(html):
+    sweep = make_sweep()
+    known = {"tokens_per_sample": 1024.0, "mfu": 0.3, "iteration_dollars": 0.01}
+    runs = [replace(run, axes={**run.axes, "seed": run.num_gpus}, **known) for run in sweep.runs]
+    wide = report_html(replace(sweep, runs=tuple(runs)))
+    assert '<div class="two">' in html
+    assert '<div class="two">' not in wide
+    assert "All 3 runs" in wide
+    assert "tokens/s" in wide
+
+
 def test_a_report_is_smaller_than_eight_megabytes(html):
     assert len(html.encode()) < 8e6
 
