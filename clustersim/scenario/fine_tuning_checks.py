@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clustersim.errors import Mistake
+from clustersim.scenario.exclusions import exclusions
 from clustersim.scenario.keys import PointKeys
 
 
@@ -20,16 +21,13 @@ def lora_mistakes(point: PointKeys) -> list[Mistake]:
         f"software.embedding: {point.compute.embedding}": point.compute.embedding != "lookup",
     }
     allowed = "with parallelism.kind grid, no overlap of products, no stages by numbers of layers, and estimated times"
-    return [
-        Mistake(
-            f"adapters are simulated beside whole layers whose times are estimated; lora does not go with {other}",
-            key="lora",
-            got="given",
-            allowed=allowed,
-        )
-        for other, is_given in reasons.items()
-        if is_given
-    ]
+    about = Mistake(
+        "adapters are simulated beside whole layers whose times are estimated; lora does not go with OTHER",
+        key="lora",
+        got="given",
+        allowed=allowed,
+    )
+    return exclusions(about, reasons)
 
 
 def packing_mistakes(point: PointKeys) -> list[Mistake]:
@@ -44,13 +42,10 @@ def packing_mistakes(point: PointKeys) -> list[Mistake]:
         "compute.profile": point.compute.profile is not None,
     }
     allowed = "with parallelism.kind grid, no ring attention, and estimated times"
-    return [
-        Mistake(
-            f"attention inside documents is estimated for whole sequences; packing does not go with {other}",
-            key="packing",
-            got="packed",
-            allowed=allowed,
-        )
-        for other, is_given in reasons.items()
-        if is_given
-    ]
+    about = Mistake(
+        "attention inside documents is estimated for whole sequences; packing does not go with OTHER",
+        key="packing",
+        got="packed",
+        allowed=allowed,
+    )
+    return exclusions(about, reasons)

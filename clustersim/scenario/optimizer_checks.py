@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clustersim.errors import Mistake
+from clustersim.scenario.exclusions import exclusions
 from clustersim.scenario.keys import PointKeys
 
 _SCALED = ("fp16", "amp-fp16")
@@ -26,17 +27,14 @@ def skipped_mistakes(point: PointKeys) -> list[Mistake]:
         f"false, or precision {' or '.join(_SCALED)} with strategy all-reduce, parallelism.kind grid without offload "
         f"or gather_overlap, and gradient_kernels {', '.join(_KERNELS)}"
     )
-    return [
-        Mistake(
-            f"optimizer.skipped is for scaled fp16 losses that overflow, where every GPU skips the update; it does not "
-            f"go with {other}",
-            key="optimizer.skipped",
-            got="true",
-            allowed=allowed,
-        )
-        for other, is_given in reasons.items()
-        if is_given
-    ]
+    about = Mistake(
+        "optimizer.skipped is for scaled fp16 losses that overflow, where every GPU skips the update; it does not "
+        "go with OTHER",
+        key="optimizer.skipped",
+        got="true",
+        allowed=allowed,
+    )
+    return exclusions(about, reasons)
 
 
 def issue_mistakes(point: PointKeys) -> list[Mistake]:
@@ -48,17 +46,14 @@ def issue_mistakes(point: PointKeys) -> list[Mistake]:
         "parallelism, micro-batches or sharding": not point.is_plain,
     }
     allowed = "with strategy all-reduce, and a whole model on each GPU"
-    return [
-        Mistake(
-            f"optimizer.issue is simulated only with all-reduces between GPUs that each have the whole model; it does "
-            f"not go with {other}",
-            key="optimizer.issue",
-            got="given",
-            allowed=allowed,
-        )
-        for other, is_given in others.items()
-        if is_given
-    ]
+    about = Mistake(
+        "optimizer.issue is simulated only with all-reduces between GPUs that each have the whole model; it does "
+        "not go with OTHER",
+        key="optimizer.issue",
+        got="given",
+        allowed=allowed,
+    )
+    return exclusions(about, others)
 
 
 def muon_mistakes(point: PointKeys) -> list[Mistake]:
@@ -73,14 +68,11 @@ def muon_mistakes(point: PointKeys) -> list[Mistake]:
         f"precision {point.precision}": point.precision in ("fp16", "amp-fp16"),
     }
     allowed = "with strategy all-reduce, parallelism.kind grid, no offload of the optimizer, and no scaled fp16"
-    return [
-        Mistake(
-            f"optimizer muon is simulated only on the GPUs of a synchronous grid, without loss scaling; it does not go "
-            f"with {other}",
-            key="optimizer.kind",
-            got="muon",
-            allowed=allowed,
-        )
-        for other, is_given in reasons.items()
-        if is_given
-    ]
+    about = Mistake(
+        "optimizer muon is simulated only on the GPUs of a synchronous grid, without loss scaling; it does not go "
+        "with OTHER",
+        key="optimizer.kind",
+        got="muon",
+        allowed=allowed,
+    )
+    return exclusions(about, reasons)

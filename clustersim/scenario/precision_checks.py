@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clustersim.errors import Mistake
+from clustersim.scenario.exclusions import exclusions
 from clustersim.scenario.keys import PointKeys
 
 
@@ -15,13 +16,10 @@ def casts_mistakes(point: PointKeys) -> list[Mistake]:
         f"sharding: {sharding or 'none'}": sharding != "zero-3",
         f"precision {precision}": precision != "amp-fp8",
     }
-    return [
-        Mistake(
-            f"shards of weights are gathered in 8 bits with sharding zero-3 and precision amp-fp8 (got {other})",
-            key="compute.casts",
-            got="torchao-sharded",
-            allowed="with parallelism.sharding: zero-3 and precision: amp-fp8",
-        )
-        for other, is_given in reasons.items()
-        if is_given
-    ]
+    about = Mistake(
+        "shards of weights are gathered in 8 bits with sharding zero-3 and precision amp-fp8 (got OTHER)",
+        key="compute.casts",
+        got="torchao-sharded",
+        allowed="with parallelism.sharding: zero-3 and precision: amp-fp8",
+    )
+    return exclusions(about, reasons)
