@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,6 @@ import typer
 
 if TYPE_CHECKING:
     from clustersim.results import Sweep
-
-_PIPED_WIDTH = 140  # columns of the table if there is no terminal
 
 
 def run(
@@ -122,22 +119,15 @@ def _print_json(result: Sweep) -> None:
 def _print_table(result: Sweep) -> None:
     from rich.console import Console
 
-    from clustersim.report import tables
-    from clustersim.report.failures import failure_table
-    from clustersim.report.jobs import job_table
-    from clustersim.report.table import lines_below
-    from clustersim.report.text_table import wrapped
+    from clustersim.report.terminal import WIDTH, printed
 
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(width=None if is_known else _PIPED_WIDTH)
-    others = [found.parts(console.width) for found in (job_table(result), failure_table(result)) if found is not None]
-    for part in chain(tables(result, console.width), *others):
+    console = Console(width=None if is_known else WIDTH)
+    for part in printed(result, console.width):
         if isinstance(part, str):
             typer.echo(part)
         else:
             console.print(part)
-    for line in lines_below(result):
-        typer.echo("\n".join(wrapped(line, console.width)))
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 

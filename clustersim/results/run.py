@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,10 +13,15 @@ from clustersim.results.anchor import Anchor
 from clustersim.results.band import Band
 from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
+from clustersim.results.frame import framed
 from clustersim.results.html import run_html, sweep_html
+from clustersim.results.rows import Cell, data_frame, rows_of
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
 from clustersim.results.worker_iterations import WorkerIterations
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RESULT_SCHEMA = "clustersim.result/1"
 
@@ -341,8 +346,24 @@ class Sweep:
     def name(self) -> str:
         return str(self.scenario.get("name", "scenario"))
 
+    def __repr__(self) -> str:
+        sizes = [run.num_gpus for run in self.runs]
+        gpus = f", {min(sizes)} to {max(sizes)} GPUs" if len(set(sizes)) > 1 else f", {sizes[0]} GPUs" if sizes else ""
+        return f"<Sweep {self.name!r}: {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}{gpus}>"
+
     def _repr_html_(self) -> str:
-        return sweep_html(self)
+        """Return the report in a frame, for a notebook; this room draws nothing, so it asks at the front door."""
+        import clustersim
+
+        table = sweep_html(self)
+        return framed(clustersim.report_html(self), f"report of {self.name}", table) if self.runs else table
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the table of the terminal for IPython, and one line where the sweep is part of something."""
+        import clustersim
+
+        is_part = cycle or len(printer.stack) > 1
+        printer.text(repr(self) if is_part or not self.runs else clustersim.report_text(self).rstrip())
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot be true of a run, of values of the right types: nothing for what a simulation gave."""
@@ -350,6 +371,14 @@ class Sweep:
             yield "it has no runs"
         for number, run in enumerate(self.runs):
             yield from (f"runs.{number}.{text}" for text in run.contradictions())
+
+    def to_rows(self) -> list[dict[str, Cell]]:
+        """Return each run as flat columns with the unit in the name, as the CSV has them; None is not known."""
+        return rows_of(self, BREAKDOWN)
+
+    def to_pandas(self) -> DataFrame:
+        """Return the rows of `to_rows` as a pandas data frame; InputError where pandas is not installed."""
+        return data_frame(self.to_rows())
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the sweep as a `clustersim.result/1` document."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clustersim.interchange.csv_table import csv_rows
 from clustersim.report.anchor import anchor_card, anchor_lines
 from clustersim.report.answer import tiles
 from clustersim.report.report import report_html
@@ -70,6 +69,6 @@ def test_a_sweep_without_measured_runs_says_nothing() -> None:
 
 
 def test_csv_has_the_factor() -> None:
-    row = csv_rows(SWEEP)[0]
+    row = SWEEP.to_rows()[0]
     assert (row["anchor_factor"], row["anchor_fixed_s"], row["samples_per_s_without_anchor"]) == (1.2, 0.02, 4321.0)
-    assert "anchor_factor" not in csv_rows(make_sweep((8,)))[0]
+    assert "anchor_factor" not in make_sweep((8,)).to_rows()[0]
