@@ -7,13 +7,13 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation residuals coverage lab clean
+.PHONY: demo test fuzz test-tables test-torch test-browser test-notebook test-lab test-all check reference bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
 
 test: check
-	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not lab"
+	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not notebook and not lab"
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -31,6 +31,9 @@ test-torch: $(VENV)/.installed-torch
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
 
+test-notebook: $(VENV)/.installed-notebook
+	$(python) -m pytest -m notebook tests/notebook
+
 # A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-torch
 	$(python) -m pytest -rs -m lab tests/lab
@@ -38,10 +41,10 @@ test-lab: $(VENV)/.installed-torch
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
 FUZZ ?= 3
 fuzz: $(VENV)/.installed-test
-	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not lab" \
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not notebook and not lab" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-lab
+test-all: test test-tables test-torch test-browser test-notebook test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -94,4 +97,8 @@ $(VENV)/.installed-torch: $(VENV)/.installed-test
 
 $(VENV)/.installed-browser: $(VENV)/.installed-test
 	$(install) --editable '.[test,browser]'
+	@touch $@
+
+$(VENV)/.installed-notebook: $(VENV)/.installed-test
+	$(install) --editable '.[test,notebook]'
 	@touch $@
