@@ -32,7 +32,7 @@ test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
 
 test-notebook: $(VENV)/.installed-notebook
-	$(python) -m pytest -m notebook tests/notebook
+	$(python) -m pytest -m notebook tests/notebook tests/test_docs.py
 
 # A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-torch

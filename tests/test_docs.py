@@ -2,7 +2,8 @@
 
 In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for the blocks after it. Of a ```console
 block each line that starts with `$ ` is run; lines under it must come out in that order, `...` stands for any.
-```python blocks run one after the other in one namespace; what they print is not compared.
+```python blocks run one after the other in one namespace; what they print is not compared. Those that say `notebook`
+need pandas; `make test-notebook` runs them too.
 """
 
 from __future__ import annotations
@@ -72,6 +73,18 @@ def run(command: Command) -> None:
 def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    run_page(page, with_notebook=False)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python notebook" in page.read_text(encoding="utf-8")])
+def test_what_needs_pandas_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, with_notebook=True)
+
+
+def run_page(page: Path, with_notebook: bool) -> None:
+    """Run the commands and the Python of a page in the working folder."""
     namespace: dict[str, object] = {"__name__": page.stem}
     for language, rest, text in blocks(page):
         if rest.startswith("file="):
@@ -80,7 +93,7 @@ def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: py
             for command in commands(text):
                 if command.line.startswith("clustersim "):
                     run(command)
-        elif language == "python":
+        elif language == "python" and (with_notebook or rest != "notebook"):
             exec(compile(text, str(page), "exec"), namespace)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,7 @@ def run(
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
     ] = 1,
@@ -59,6 +61,10 @@ def run(
     """
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
+    if open_ and (no_report or (json and report is None)):
+        raise typer.BadParameter(
+            "--open needs a report: " + ("leave --no-report out" if no_report else "add --report FILE")
+        )
     from clustersim.cli.progress import progress
     from clustersim.hardware.price import price_setting
     from clustersim.scenario import load_scenario
@@ -74,8 +80,9 @@ def run(
     if report is None and not no_report and not json:
         report = folder / "report.html"
     if json:
-        _write_files(result, None, report, csv, trace)
+        written = _write_files(result, None, report, csv, trace)
         _print_json(result)
+        _open_if(open_, written)
         return
     try:
         written = _write_files(result, folder, report, csv, trace)
@@ -83,6 +90,7 @@ def run(
         _print_table(result)
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}")
+    _open_if(open_, written)
 
 
 def report(
@@ -95,11 +103,14 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Write the update log instead: W_101 = W_100 - lr * dW_97 ..., or .csv."),
     ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Write the report of a saved run, without simulating."""
     from clustersim.report import write_report
     from clustersim.results import read_sweep
 
+    if open_ and updates is not None and output is None:
+        raise typer.BadParameter("--open needs a report: add --output FILE")
     folder = run if run.is_dir() else run.parent
     sweep = read_sweep(run)
     if updates is not None:
@@ -107,7 +118,16 @@ def report(
 
         typer.echo(f"updates: {write_updates(sweep, updates)}")
     if updates is None or output is not None:
-        typer.echo(f"report: {write_report(sweep, output or folder / 'report.html')}")
+        written = write_report(sweep, output or folder / "report.html")
+        typer.echo(f"report: {written}")
+        _open_if(open_, {"report": written})
+
+
+def _open_if(wanted: bool, written: Mapping[str, Path]) -> None:
+    if wanted:
+        from clustersim.cli.opening import open_page
+
+        open_page(written["report"])
 
 
 def _print_json(result: Sweep) -> None:

@@ -14,9 +14,7 @@ from tests.report.synthetic import make_comparison, make_sweep
 pytestmark = pytest.mark.notebook
 
 CELLS = (
-    "import clustersim\n"
-    "sweep = clustersim.sweep('firecaffe-googlenet')\n"
-    "print('pandas' in __import__('sys').modules)",
+    "import clustersim\nsweep = clustersim.sweep('firecaffe-googlenet')\nprint('pandas' in __import__('sys').modules)",
     "sweep",
     "sweep.runs[0]",
     "sweep.to_pandas()",
