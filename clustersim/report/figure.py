@@ -16,7 +16,8 @@ class Figure:
     """A figure of the page: `title` states the finding, `subtitle` says what is drawn.
 
     `narrow` overrides the layout on screens narrower than 640 px; `narrow_traces` replace the traces there. `label`
-    names the figure among its variants; `note` says what is not drawn.
+    names the figure among its variants; `note` says what is not drawn. `quiet` says in a sentence why the figure has
+    nothing to tell, such as "No link is busy for more than 20 % of the time."; its panel is then folded to that line.
     """
 
     title: str
@@ -27,6 +28,7 @@ class Figure:
     label: str = ""
     note: str = ""
     narrow_traces: list[Json] | None = None
+    quiet: str = ""
 
     def drawing(self) -> Json:
         """Return the data from which the page's script draws."""
