@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,10 +46,26 @@ def run(
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the report in the browser, or the page of --what-if.")
+    ] = False,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Also write a page with sliders, over points simulated beforehand.")
+    ] = False,
+    what_if_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page of --what-if; default: runs/NAME/what-if.html.")
+    ] = None,
+    what_if_points: Annotated[
+        int | None, typer.Option(metavar="N", help="Points of --what-if at most; default: 400.", min=2)
+    ] = None,
     workers: Annotated[
-        int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
-    ] = 1,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Processes for the points; 0: one per core. Default: 1 for a sweep, one per core for --what-if.",
+            min=0,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
@@ -75,22 +90,33 @@ def run(
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])
     with progress(quiet) as on_progress:
-        result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
+        result = sweep(loaded, progress=on_progress, exact=exact, workers=1 if workers is None else workers)
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
     if json:
         written = _write_files(result, None, report, csv, trace)
         _print_json(result)
-        _open_if(open_, written)
-        return
-    try:
-        written = _write_files(result, folder, report, csv, trace)
-    finally:
-        _print_table(result)
-    for kind, path in written.items():
-        typer.echo(f"{kind}: {path}")
-    _open_if(open_, written)
+    else:
+        try:
+            written = _write_files(result, folder, report, csv, trace)
+        finally:
+            _print_table(result)
+        for kind, path in written.items():
+            typer.echo(f"{kind}: {path}")
+    if what_if:
+        from clustersim.what_if_file import MOST_POINTS, write_what_if
+
+        page, most = what_if_file or folder / "what-if.html", what_if_points or MOST_POINTS
+        with progress(quiet) as on_progress:
+            source = {} if scenario is None else scenario
+            write_what_if(source, page, overrides, most=most, workers=workers or 0, progress=on_progress)
+        written["what-if"] = page
+        typer.echo(f"what-if: {page}", err=json)
+    if open_:
+        from clustersim.cli.opening import open_page
+
+        open_page(written["what-if" if what_if else "report"])
 
 
 def report(
@@ -120,14 +146,10 @@ def report(
     if updates is None or output is not None:
         written = write_report(sweep, output or folder / "report.html")
         typer.echo(f"report: {written}")
-        _open_if(open_, {"report": written})
+        if open_:
+            from clustersim.cli.opening import open_page
 
-
-def _open_if(wanted: bool, written: Mapping[str, Path]) -> None:
-    if wanted:
-        from clustersim.cli.opening import open_page
-
-        open_page(written["report"])
+            open_page(written)
 
 
 def _print_json(result: Sweep) -> None:

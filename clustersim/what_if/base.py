@@ -79,7 +79,9 @@ def base_of(scenario: Scenario) -> Base:
 
 
 def source_name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
-    """Return the scenario as the command line names it: a file or a shipped name."""
+    """Return the scenario as the command line names it: a file or a shipped name; empty where `--set` gives all keys."""
+    if source == {}:
+        return ""
     if isinstance(source, Scenario):
         return source.file or f"{source.name}.yaml"
     return f"{source.get('name', 'scenario')}.yaml" if isinstance(source, Mapping) else str(source)

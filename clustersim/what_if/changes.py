@@ -71,4 +71,5 @@ def command(source: str, texts: Sequence[str]) -> str:
     >>> command("my cluster.yaml", ["topology.link=400 Gbit/s"])
     "clustersim run 'my cluster.yaml' --set 'topology.link=400 Gbit/s'"
     """
-    return " ".join(["clustersim run", quote(source), *(f"--set {quote(text)}" for text in texts)])
+    named = [quote(source)] if source else []
+    return " ".join(["clustersim run", *named, *(f"--set {quote(text)}" for text in texts)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -60,6 +60,17 @@ class WhatIf:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
             return self._known[key]
+
+    def distinct(self, settings: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+        """Return settings as the texts of the knobs that they turn, each once: some turn knobs that change nothing."""
+        found = ({name: stop.text for name, stop in turned(self.knobs, each, self._base).items()} for each in settings)
+        return list({to_json(each): each for each in found}.values())
+
+    @property
+    def listed(self) -> list[str]:
+        """The knobs whose values the scenario itself lists, the number of GPUs first."""
+        keys = [SIZES, *self._base.listed]
+        return [knob.name for key in keys for knob in self.knobs if knob.key == key]
 
     def sizes(self, most: int) -> list[int]:
         """Return the numbers of GPUs on a curve that ends at `most`: those of the scenario, or halvings."""

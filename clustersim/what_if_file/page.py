@@ -1,0 +1,160 @@
+"""The page: knobs at the side, the figures of the chosen point, and all points as packed data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from clustersim import __version__
+from clustersim.report.packed import packed, packed_plotly
+from clustersim.report.page import CONTENT_POLICY
+from clustersim.report.palette import DARK, LIGHT
+from clustersim.results import write_atomically
+from clustersim.results.files import to_json
+from clustersim.what_if import FIGURE_NAMES, Knob, Stop, WhatIf
+from clustersim.what_if.grid import Grid
+from clustersim.what_if_file.points import Document, Progress, Source, points_of
+
+MOST_POINTS = 400
+"""Points of a page if nothing else is said."""
+
+MOST_BYTES = 3_000_000
+"""Of the packed points; timelines are left out where they take more."""
+
+_PER_PACK = 8
+"""Points that are compressed together, and unpacked together when one of them is shown."""
+
+_HEADINGS = {"scaling": "Scaling", "breakdown": "Where the time goes", "timeline": "One iteration"}
+_NO_TIMELINE = "The timeline of this point is not in the file, which would be too large; the command below draws it."
+
+
+def write_what_if(
+    source: Source,
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    most: int = MOST_POINTS,
+    workers: int = 0,
+    progress: Progress = lambda share, what: None,
+) -> Path:
+    """Simulate at most `most` points of a scenario with values changed, and write them as one HTML page.
+
+    `overrides` are texts of `--set`; `workers` is the number of processes, 0 for one per core. The bytes of the file
+    depend on neither the processes nor the time.
+    """
+    return write_atomically(path, what_if_html(*points_of(source, overrides, most, workers, progress)))
+
+
+def what_if_html(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
+    """Return the page as HTML. The first document is the scenario as it is."""
+    packs = _packs(_fitting(list(documents)))
+    data = {"plotly": packed_plotly(), **{f"points-{number}": pack for number, pack in enumerate(packs)}}
+    return _resource("what_if.html").format(
+        policy=CONTENT_POLICY,
+        version=escape(__version__),
+        name=escape(study.name),
+        style=files("clustersim.report").joinpath("page.css").read_text(encoding="utf-8") + _resource("what_if.css"),
+        figures="\n".join(_card(name) for name in FIGURE_NAMES),
+        inside=_inside(study, grid, documents),
+        page=to_json(_about(study, grid, documents)).replace("<", "\\u003c"),
+        packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
+        script=_resource("what_if.js"),
+    )
+
+
+def _packs(documents: Sequence[Document]) -> list[str]:
+    return [packed(documents[start : start + _PER_PACK]) for start in range(0, len(documents), _PER_PACK)]
+
+
+def _fitting(documents: list[Document]) -> list[Document]:
+    """Return the documents without their longest timelines if all would take more than `MOST_BYTES`."""
+    sizes = [len(packed(document["figures"].get("timeline"))) for document in documents]
+    spare = sum(map(len, _packs(documents))) - MOST_BYTES
+    for number in sorted(range(len(documents)), key=lambda number: -sizes[number]):
+        if spare <= 0:
+            break
+        figures = {name: figure for name, figure in documents[number]["figures"].items() if name != "timeline"}
+        documents[number] = {**documents[number], "figures": figures, "no_timeline": _NO_TIMELINE}
+        spare -= sizes[number]
+    return documents
+
+
+def _about(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> dict[str, Any]:
+    """Return what the script needs at once: the knobs, the settings of each point, and the colours.
+
+    The settings of a point are pairs of numbers of a knob and of its stop.
+    """
+    numbers = {knob.name: number for number, knob in enumerate(study.knobs)}
+    stops = [{stop.text: number for number, stop in enumerate(knob.stops)} for knob in study.knobs]
+    return {
+        "name": study.name,
+        "knobs": [_knob(knob, knob.name in grid.combined) for knob in study.knobs],
+        "points": [
+            [[numbers[name], stops[numbers[name]][text]] for name, text in document["settings"].items()]
+            for document in documents
+        ],
+        "perPack": _PER_PACK,
+        "themes": {"light": LIGHT, "dark": DARK},
+    }
+
+
+def _knob(knob: Knob, is_combined: bool) -> dict[str, Any]:
+    return {
+        "name": knob.name,
+        "label": knob.label,
+        "kind": knob.kind,
+        "unit": knob.unit,
+        "current": knob.current,
+        "kinds": list(knob.kinds),
+        "combined": is_combined,
+        "stops": [{"label": stop.label, "kind": _strategy_kind(knob, stop)} for stop in knob.stops],
+    }
+
+
+def _strategy_kind(knob: Knob, stop: Stop) -> str | None:
+    """Return the kind of strategy that a stop chooses; None for other knobs."""
+    if knob.key not in ("strategy", "strategy.kind"):
+        return None
+    return str(stop.value["kind"] if isinstance(stop.value, dict) else stop.value)
+
+
+def _card(name: str) -> str:
+    """Return the card of a figure, with a place for that of the pinned point."""
+    return (
+        f'<section class="card" id="{name}" aria-label="{_HEADINGS[name]}"><div class="beside">'
+        + "".join(
+            f'<div class="{which}"><p class="which">{which}</p><h3 id="title-{name}-{which}"></h3>'
+            f'<p class="under" id="under-{name}-{which}"></p>'
+            f'<div class="plot" id="plot-{name}-{which}" role="img" aria-labelledby="title-{name}-{which}"></div>'
+            f'<p class="note" id="note-{name}-{which}"></p></div>'
+            for which in ("pinned", "now")
+        )
+        + "</div></section>"
+    )
+
+
+def _inside(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
+    """Return what the file has points for, as a list."""
+    labels = {knob.name: knob.label for knob in study.knobs}
+    stops = {knob.name: {stop.text: stop.label for stop in knob.stops} for knob in study.knobs}
+    combined = [
+        f"{labels[name]} ({', '.join(stops[name][text] for text in texts)})" for name, texts in grid.combined.items()
+    ]
+    alone = [
+        f"{labels[name]} ({len(texts)} of {len(stops[name])} values)" if len(texts) < len(stops[name]) else labels[name]
+        for name, texts in grid.alone.items()
+    ]
+    refused = sum(document["rate"] is None for document in documents)
+    items = [
+        f"All combinations of {'; '.join(combined)}." if combined else "No combinations of several knobs.",
+        f"One at a time, all others as in the scenario: {', '.join(alone)}.",
+        f"{len(documents)} points in all, of which {refused} are refused; these say why.",
+    ]
+    return "".join(f"<li>{escape(item)}</li>" for item in items)
+
+
+def _resource(name: str) -> str:
+    return files("clustersim.what_if_file").joinpath(name).read_text(encoding="utf-8")
