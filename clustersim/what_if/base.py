@@ -79,7 +79,7 @@ def base_of(scenario: Scenario) -> Base:
 
 
 def source_name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
-    """Return the scenario as the command line names it: a file or a shipped name; empty where `--set` gives all keys."""
+    """Return the scenario as the command line names it: a file or a shipped name, empty if it has none."""
     if source == {}:
         return ""
     if isinstance(source, Scenario):

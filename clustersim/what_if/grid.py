@@ -1,4 +1,4 @@
-"""Which settings of the knobs are computed beforehand: every value alone, and all combinations of the knobs that count most."""
+"""Which settings are computed beforehand: values of each knob alone, and combinations of the knobs that count most."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ def values_alone(knobs: Sequence[Knob], most: int) -> dict[str, tuple[str, ...]]
     return {knob.name: tuple(stop.text for stop in _spread(knob, longest)) for knob in knobs}
 
 
-def values_combined(knobs: Sequence[Knob], first: Sequence[str], rates: Rates, most: int) -> dict[str, tuple[str, ...]]:
+def values_combined(
+    knobs: Sequence[Knob], listed: Mapping[str, Sequence[str]], rates: Rates, most: int
+) -> dict[str, tuple[str, ...]]:
     """Return the values of which all combinations are computed, at most `most` of them.
 
-    Knobs named in `first` come first, then those that raise the rate most, then those that lower it most. A knob of which
-    not all values fit has fewer; one of which not even two fit is not combined.
+    Knobs come first of which the scenario itself has `listed` values, then those that raise the rate most, then those
+    that lower it most. A knob of which not all values fit has fewer; one of which not even two fit is not combined.
     """
+    first = list(listed)
 
     def rank(knob: Knob) -> tuple[float, float, float]:
         gain, loss = _changes(knob, rates)
@@ -54,7 +57,7 @@ def values_combined(knobs: Sequence[Knob], first: Sequence[str], rates: Rates, m
     found: dict[str, tuple[str, ...]] = {}
     num_points = 1
     for knob in wanted:
-        stops = _weighty(knob, rates, most // num_points)
+        stops = _weighty(knob, listed.get(knob.name, ()), rates, most // num_points)
         if len(stops) > 1:
             found[knob.name] = tuple(stop.text for stop in stops)
             num_points *= len(stops)
@@ -68,13 +71,13 @@ def _changes(knob: Knob, rates: Rates) -> tuple[float, float]:
     return (log(max(found) / own), log(min(found) / own)) if own else (0.0, 0.0)
 
 
-def _weighty(knob: Knob, rates: Rates, most: int) -> list[Stop]:
-    """Return the values of a knob to combine: numbers over its whole scale, and of choices those that train quickest."""
+def _weighty(knob: Knob, listed: Sequence[str], rates: Rates, most: int) -> list[Stop]:
+    """Return the values of a knob to combine: numbers over its whole scale; listed choices, then the quickest."""
     if knob.kind == "number":
         return _spread(knob, min(_MOST_NUMBERS, most))
-    best = sorted(knob.stops, key=lambda stop: -rates.get((knob.name, stop.text), 0.0))
+    best = sorted(knob.stops, key=lambda stop: (stop.text not in listed, -rates.get((knob.name, stop.text), 0.0)))
     known = [stop for stop in best if (knob.name, stop.text) in rates and stop != knob.now]
-    kept = {knob.now.text, *(stop.text for stop in known[: min(_MOST_CHOICES, most) - 1])}
+    kept = {knob.now.text, *(stop.text for stop in known[: min(max(_MOST_CHOICES, len(listed)), most) - 1])}
     return [stop for stop in knob.stops if stop.text in kept] if most > 1 else []
 
 

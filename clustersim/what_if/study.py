@@ -17,7 +17,7 @@ from clustersim.sweep import sweep
 from clustersim.what_if.base import SIZES, base_of, source_name
 from clustersim.what_if.changes import Turned, changes, command, set_texts, turned
 from clustersim.what_if.evaluation import Evaluation
-from clustersim.what_if.knob import Knob, knob_named
+from clustersim.what_if.knob import Knob, knob_named, value_text
 from clustersim.what_if.knobs import knobs
 
 _MOST_CACHED = 32
@@ -67,10 +67,11 @@ class WhatIf:
         return list({to_json(each): each for each in found}.values())
 
     @property
-    def listed(self) -> list[str]:
-        """The knobs whose values the scenario itself lists, the number of GPUs first."""
-        keys = [SIZES, *self._base.listed]
-        return [knob.name for key in keys for knob in self.knobs if knob.key == key]
+    def listed(self) -> dict[str, list[str]]:
+        """The values that the scenario itself lists, as texts, by the name of the knob; the number of GPUs first."""
+        values = {SIZES: self._base.sizes} | {key: axis.values for key, axis in self._base.listed.items()}
+        named = {key: knob.name for knob in self.knobs for key in values if knob.key == key}
+        return {named[key]: [value_text(value) for value in values[key]] for key in values if key in named}
 
     def sizes(self, most: int) -> list[int]:
         """Return the numbers of GPUs on a curve that ends at `most`: those of the scenario, or halvings."""

@@ -9,26 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
-from clustersim.report.packed import packed, packed_plotly
+from clustersim.report.packed import packed_plotly
 from clustersim.report.page import CONTENT_POLICY
 from clustersim.report.palette import DARK, LIGHT
 from clustersim.results import write_atomically
 from clustersim.results.files import to_json
 from clustersim.what_if import FIGURE_NAMES, Knob, Stop, WhatIf
 from clustersim.what_if.grid import Grid
+from clustersim.what_if_file.packs import PER_PACK, fitting_packs
 from clustersim.what_if_file.points import Document, Progress, Source, points_of
 
 MOST_POINTS = 400
 """Points of a page if nothing else is said."""
 
-MOST_BYTES = 3_000_000
-"""Of the packed points; timelines are left out where they take more."""
-
-_PER_PACK = 8
-"""Points that are compressed together, and unpacked together when one of them is shown."""
-
 _HEADINGS = {"scaling": "Scaling", "breakdown": "Where the time goes", "timeline": "One iteration"}
-_NO_TIMELINE = "The timeline of this point is not in the file, which would be too large; the command below draws it."
 
 
 def write_what_if(
@@ -50,7 +44,7 @@ def write_what_if(
 
 def what_if_html(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
     """Return the page as HTML. The first document is the scenario as it is."""
-    packs = _packs(_fitting(list(documents)))
+    packs = fitting_packs(documents)
     data = {"plotly": packed_plotly(), **{f"points-{number}": pack for number, pack in enumerate(packs)}}
     return _resource("what_if.html").format(
         policy=CONTENT_POLICY,
@@ -63,23 +57,6 @@ def what_if_html(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> st
         packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
         script=_resource("what_if.js"),
     )
-
-
-def _packs(documents: Sequence[Document]) -> list[str]:
-    return [packed(documents[start : start + _PER_PACK]) for start in range(0, len(documents), _PER_PACK)]
-
-
-def _fitting(documents: list[Document]) -> list[Document]:
-    """Return the documents without their longest timelines if all would take more than `MOST_BYTES`."""
-    sizes = [len(packed(document["figures"].get("timeline"))) for document in documents]
-    spare = sum(map(len, _packs(documents))) - MOST_BYTES
-    for number in sorted(range(len(documents)), key=lambda number: -sizes[number]):
-        if spare <= 0:
-            break
-        figures = {name: figure for name, figure in documents[number]["figures"].items() if name != "timeline"}
-        documents[number] = {**documents[number], "figures": figures, "no_timeline": _NO_TIMELINE}
-        spare -= sizes[number]
-    return documents
 
 
 def _about(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> dict[str, Any]:
@@ -96,7 +73,7 @@ def _about(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> dict[str
             [[numbers[name], stops[numbers[name]][text]] for name, text in document["settings"].items()]
             for document in documents
         ],
-        "perPack": _PER_PACK,
+        "perPack": PER_PACK,
         "themes": {"light": LIGHT, "dark": DARK},
     }
 

@@ -1,4 +1,4 @@
-"""A sweep as the output of a notebook's cell, in a real browser: the frame draws its report and asks nobody for anything."""
+"""A sweep as the output of a notebook's cell, in a real browser: the frame draws its report without the network."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ def test_the_frame_draws_its_figures_without_the_network(visit):
 
 def test_the_table_for_notebooks_without_frames_is_covered(visit):
     page, _, _ = visit
-    on_top = "document.elementFromPoint(...(r => [r.x + r.width / 2, r.y + 20])(document.querySelector('table').getBoundingClientRect())).tagName"
+    on_top = """() => { const { x, y, width } = document.querySelector('table').getBoundingClientRect();
+        return document.elementFromPoint(x + width / 2, y + 20).tagName; }"""
     assert page.evaluate(on_top) == "IFRAME"
 
 
 def test_the_report_cannot_read_the_notebook(visit):
     page, _, _ = visit
     frame = page.frames[1]
-    reached = "() => { try { return String(window.parent.document.title !== null); } catch (error) { return error.name; } }"
+    reached = (
+        "() => { try { return String(window.parent.document.title !== null); } catch (error) { return error.name; } }"
+    )
     assert frame.evaluate(reached) == "SecurityError"
 
 
