@@ -201,7 +201,9 @@ def test_an_asynchronous_run_shows_clocks_staleness_and_versions(browser, others
     assert lines.count() == 1 + 4  # the band, and a line for each worker
     number = next(i for i, run in enumerate(runs_in_order(others["asynchronous"])) if run.cycles is not None)
     visit.page.select_option("#run", str(number))
-    shares = FIGURES["staleness"].draw(others["asynchronous"], runs_in_order(others["asynchronous"])[number]).traces[0]["y"]
+    shares = (
+        FIGURES["staleness"].draw(others["asynchronous"], runs_in_order(others["asynchronous"])[number]).traces[0]["y"]
+    )
     bars = visit.see("staleness").page.locator("#plot-staleness .barlayer .point path")
     assert bars.count() == sum(share > 0 for share in shares)
     names = visit.see("versions").page.locator("#plot-versions .annotation").all_text_contents()
@@ -493,14 +495,20 @@ def test_all_controls_are_reached_by_the_keyboard_and_say_what_they_are(browser,
     reached = set()
     for _ in range(120):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.id || document.activeElement.className || document.activeElement.dataset.save"))
+        reached.add(
+            page.evaluate(
+                "document.activeElement.id || document.activeElement.className || document.activeElement.dataset.save"
+            )
+        )
     assert {"sort", "pick", "plot-scaling", "svg", "csv", "choice-breakdown", "plot-timeline"} <= reached
     nameless = (
         "[...document.querySelectorAll('button, select, a')].filter((one) => !one.innerText && !one.ariaLabel"
         " && !one.labels?.length && one.offsetParent).length"
     )
     assert page.evaluate(nameless) == 0
-    for name in page.evaluate("[...document.querySelectorAll('.plot')].map((plot) => plot.getAttribute('aria-labelledby'))"):
+    for name in page.evaluate(
+        "[...document.querySelectorAll('.plot')].map((plot) => plot.getAttribute('aria-labelledby'))"
+    ):
         assert page.locator(f"#{name}").inner_text()
 
 
