@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +46,18 @@ def write_what_if(
 def what_if_html(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
     """Return the page as HTML. The first document is the scenario as it is."""
     packs = fitting_packs(documents)
+    report, own = files("clustersim.report"), files("clustersim.what_if_file")
     data = {"plotly": packed_plotly(), **{f"points-{number}": pack for number, pack in enumerate(packs)}}
-    return _resource("what_if.html").format(
+    return _text(own / "what_if.html").format(
         policy=CONTENT_POLICY,
         version=escape(__version__),
         name=escape(study.name),
-        style=files("clustersim.report").joinpath("page.css").read_text(encoding="utf-8") + _resource("what_if.css"),
+        style=_text(report / "page.css") + _text(own / "what_if.css"),
         figures="\n".join(_card(name) for name in FIGURE_NAMES),
         inside=_inside(study, grid, documents),
         page=to_json(_about(study, grid, documents)).replace("<", "\\u003c"),
         packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
-        script=_resource("what_if.js"),
+        script=f'"use strict";\n(() => {{\n{_text(report / "shared.js")}{_text(own / "what_if.js")}}})();',
     )
 
 
@@ -133,5 +135,5 @@ def _inside(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
     return "".join(f"<li>{escape(item)}</li>" for item in items)
 
 
-def _resource(name: str) -> str:
-    return files("clustersim.what_if_file").joinpath(name).read_text(encoding="utf-8")
+def _text(resource: Traversable) -> str:
+    return resource.read_text(encoding="utf-8")

@@ -61,5 +61,10 @@ def test_of_choices_the_listed_ones_are_combined_then_the_quickest() -> None:
     assert values_combined(KNOBS, {"gpu": ["old", "slow"]}, RATES, 3)["gpu"] == ("old", "slow", "best")
 
 
+def test_numbers_are_combined_over_their_scale_if_none_are_listed() -> None:
+    assert values_combined(KNOBS, {"link": ["3"]}, RATES, 1000)["link"] == ("0", "2", "3", "4", "6")
+    assert values_combined(KNOBS, {"link": ["3", "5"]}, RATES, 1000)["link"] == ("3", "5")
+
+
 def test_a_value_that_was_refused_is_no_choice_to_combine() -> None:
     assert "good" not in values_combined(KNOBS, {}, RATES, 1000)["gpu"]
