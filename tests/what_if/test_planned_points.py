@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clustersim.what_if import Knob, Stop
-from clustersim.what_if.grid import Grid, values_alone, values_combined
+from clustersim.what_if.planned_points import PlannedPoints, values_alone, values_combined
 
 
 def number(name: str, num: int, current: int = 0) -> Knob:
@@ -43,7 +43,7 @@ def test_fewer_points_are_values_spread_over_the_scale_with_that_of_the_scenario
 @pytest.mark.parametrize("most", [1, 2, 7, 25, 99, 100, 1000])
 def test_combinations_are_at_most_so_many_and_have_the_scenarios_own_values(most: int) -> None:
     combined = values_combined(KNOBS, {}, RATES, most)
-    combinations = Grid({}, combined).combinations()
+    combinations = PlannedPoints({}, combined).combinations()
     assert len(combinations) <= most
     assert len({tuple(each.items()) for each in combinations}) == len(combinations)
     assert all(knob.now.text in combined[knob.name] for knob in KNOBS if knob.name in combined)

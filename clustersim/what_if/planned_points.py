@@ -20,7 +20,7 @@ _MOST_NUMBERS, _MOST_CHOICES = 5, 4
 
 
 @dataclass(frozen=True)
-class Grid:
+class PlannedPoints:
     """The values of each knob that are computed alone, and those of which all combinations are."""
 
     alone: Mapping[str, tuple[str, ...]]
