@@ -93,5 +93,5 @@ $(VENV)/.installed-torch: $(VENV)/.installed-test
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-test
-	$(install) --editable '.[test,browser]'
+	$(install) --editable '.[test,browser,serve]'
 	@touch $@
