@@ -18,6 +18,7 @@ import typer
 from ruamel.yaml import YAML
 
 from clustersim.cli import app, main
+from clustersim.cli.listing import SECTIONS
 from clustersim.scenario.reference import key_paths, reference_page, table_with_examples
 
 DOCS = Path(__file__).resolve().parent
@@ -66,9 +67,110 @@ LONGEST_EXAMPLE = 60
 _YAML_BLOCK = re.compile(r"^```yaml[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+ACCURACY = """\
+# How right is it
+
+This page is generated (`make reference`) from [the register](register.md), [the cases](validation.md) and
+[the study of the bands](coverage.md).
+
+![Share of forecasts within an error: those made before their figures were known, and cases seen during development](images/register.png)
+
+## How right
+
+- **Before the figure is known**, as for your training: the median error is {register_median} %, and nine in ten forecasts are
+  within {register_p90} % ({register_points} figures of {register_sources} sources with equal weight). Each was written down first and
+  compared afterwards: [the register](register.md).
+- **With one run that you measured**: {anchored_median} % and {anchored_p90} % for the other runs, in {anchored_points} figures that could be
+  seen during development ([anchor a forecast](how-to/anchor-a-forecast.md)). It is the cheapest way to a good forecast.
+- **Where development could see the figures**: {cases_median} % and {cases_p90} % in {cases_points} figures ([the cases](validation.md)). That is not
+  the error to expect of a new forecast.
+- **Which of two is quicker**: of the pairs of strategies or layouts that differ by more than 5 %, {orderings} % are ranked as measured. So a
+  comparison of options is more certain than the rate of each of them.
+
+## For what
+
+The forecasts of the register by the median of their errors. Look for the one that is most like yours; if none is, be careful.
+
+{by_error}
+## How sure
+
+Every forecast states a band: the measurement is expected inside it with a probability of 90 %. For sources that a band
+was not made from, {held} % of the measurements were inside ({band_figures} figures of {band_sources} sources); of bands made from older sources
+only, {held_later} % held. The upper end of a band is {band_width} times the lower one in the median, and {anchored_width} times with a measured run. Where
+nothing like a forecast was ever checked, the forecast says so. [How bands are made](coverage.md).
+
+Numbers that nothing has measured are marked `assumed`, and each report lists those that it rests on. Parts are checked by
+themselves: [matrix products, collectives and the host](validation.md#kernels-collectives-host) against measurements that nothing was fitted
+to, collectives against their closed forms to 1e-9, and the network [against SimGrid](benchmarks.md). On your own machines you can check
+[against your measurements](how-to/check-against-measurements.md) or in [the lab](how-to/run-the-lab.md).
+"""
+FIGURES = {
+    "register": r"First forecasts, (?P<register_sources>\d+) sources: (?P<register_points>\d+) points, "
+    r"median error (?P<register_median>[\d.]+)%, 90th percentile (?P<register_p90>[\d.]+)%",
+    "validation": r"Predicted: (?P<cases_points>\d+) points, median error (?P<cases_median>[\d.]+)%, "
+    r"90th percentile (?P<cases_p90>[\d.]+)%.* orderings right (?P<orderings>[\d.]+)%[\s\S]*"
+    r"- Anchored, all groups: (?P<anchored_points>\d+) points, median error (?P<anchored_median>[\d.]+)%, "
+    r"90th percentile (?P<anchored_p90>[\d.]+)%",
+    "coverage": r"Used are (?P<band_figures>\d+) figures of (?P<band_sources>\d+) sources[\s\S]*?"
+    r"## Coverage, leaving one source out[\s\S]*?\| 90% \| (?P<held>[\d.]+)% \| (?P<band_width>[\d.]+)[\s\S]*?"
+    r"## Coverage over time[\s\S]*?\| 90% \| \d+ \| \d+ \| (?P<held_later>[\d.]+)%[\s\S]*?"
+    r"## With an anchor[\s\S]*?\| 90% \| \d+ \| \d+ \| [\d.]+% \| (?P<anchored_width>[\d.]+)",
+}
+"""Where `ACCURACY` has its figures from: a page of docs/, and what is read there."""
+CATALOGUE_HEADING = """\
+# Names of models, devices and clusters
+
+What `clustersim list` prints, without the cases: what a scenario may name. `clustersim list WORD` finds a word.
+"""
+NOT_IN_CATALOGUE = {"cases", "kernels"}
+
+
 def pages() -> Mapping[str, str]:
-    """Return the pages by file name."""
-    return {"cli.md": cli_page(), "common-keys.md": common_keys_page(), "scenario.md": reference_page()}
+    """Return the pages by their path in docs/."""
+    return {
+        "accuracy.md": accuracy_page(),
+        "reference/catalogue.md": catalogue_page(),
+        "reference/cli.md": cli_page(),
+        "reference/common-keys.md": common_keys_page(),
+        "reference/scenario.md": reference_page(),
+    }
+
+
+def accuracy_page() -> str:
+    """Return the page on how right forecasts are, with the figures of the pages that hold all of them."""
+    texts = {name: (DOCS / f"{name}.md").read_text(encoding="utf-8") for name in FIGURES}
+    figures: dict[str, str] = {}
+    for name, pattern in FIGURES.items():
+        found = re.search(pattern, texts[name])
+        assert found is not None, f"docs/{name}.md has another form than docs/generate.py reads"
+        figures |= {key: text if key.endswith(("points", "width")) else _rounded(text) for key, text in found.groupdict().items()}
+    return ACCURACY.format(**figures, by_error=_by_error(texts["register"]))
+
+
+def _rounded(percent: str) -> str:
+    return f"{float(percent):.0f}" if float(percent) >= 10 else percent
+
+
+def _by_error(register: str) -> str:
+    """Return the entries of the register in three lists, by the median error of their first forecasts."""
+    medians = re.findall(r"^\| ([\w.-]+) \| .*? \| \d+ \| ([\d.]+)% \|", register, re.MULTILINE)
+    titles = dict(re.findall(r"^## ([\w.-]+)\n\n\[([^\]]+)\]", register, re.MULTILINE))
+    parts = []
+    for low, high, heading in ((0, 10, "Within 10 %"), (10, 30, "10 to 30 %"), (30, 1e9, "More than 30 %")):
+        found = sorted((float(error), name) for name, error in medians if name in titles and low <= float(error) < high)
+        lines = [f"- [{titles[name]}](register.md#{name.replace('.', '')}): {error:.0f} %" for error, name in found]
+        parts.append("\n".join([f"### {heading}", "", *lines, ""]))
+    return "\n".join(parts)
+
+
+def catalogue_page() -> str:
+    """Return the page of all names that `clustersim list` knows, a table for each section."""
+    parts = [CATALOGUE_HEADING]
+    for name, members in SECTIONS.items():
+        if name not in NOT_IN_CATALOGUE:
+            rows = [f"| `{member}` | {line.replace('|', '&#124;')} |" for member, line in members().items()]
+            parts.append("\n".join([f"## {name}", "", "| name | what |", "|---|---|", *rows, ""]))
+    return "\n".join(parts)
 
 
 def common_keys_page() -> str:
@@ -164,4 +266,4 @@ def _help(command: list[str]) -> str:
 
 if __name__ == "__main__":
     for page, text in pages().items():
-        (REFERENCE / page).write_text(text, encoding="utf-8")
+        (DOCS / page).write_text(text, encoding="utf-8")
