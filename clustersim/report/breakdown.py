@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
+from clustersim.report.limiting import overhead
 from clustersim.report.palette import LABELS, PARTS, text_on
 from clustersim.report.series import headline, largest, of_model, run_label, series, setting
 from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
@@ -74,12 +75,6 @@ def _all_computing(sweep: Sweep, run: Run, last: Run) -> str:
         f"{_where(run)}, each iteration with {setting(sweep, run)} is {what}; with {setting(sweep, last)}, "
         f"{percent(last.breakdown_s[part] / last.iteration_s)} is {LABELS[part]}"
     )
-
-
-def overhead(run: Run) -> str | None:
-    """Return the longest part of an iteration that is not compute; None where there is none."""
-    others = {part: seconds for part, seconds in run.breakdown_s.items() if part != "compute" and seconds > 0}
-    return max(others, key=lambda part: others[part]) if others else None
 
 
 def _where(run: Run) -> str:

@@ -29,7 +29,10 @@ WEIGHT_VERSIONS = "weight_versions"
 _LOGS = frozenset(["cycles", "updates", "more_updates"])
 """Fields with a `to_dict` of their own."""
 
-_DERIVED = ("tokens_per_s", "dollars_per_hour")
+_DERIVED = (
+    *["samples_per_s_per_gpu", "tokens_per_s", "tokens_per_s_per_gpu", "host_share"],
+    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens"],
+)
 """Properties that the JSON has beside the fields."""
 
 _STALENESS: Any = Mapping[str, float | tuple[tuple[int, int], ...]]
@@ -232,6 +235,31 @@ class Run:
     def tokens_per_s(self) -> float | None:
         """Tokens that are trained per second; None for models without tokens."""
         return None if self.tokens_per_sample is None else self.tokens_per_sample * self.samples_per_s
+
+    @property
+    def samples_per_s_per_gpu(self) -> float:
+        """Samples that each GPU trains per second."""
+        return self.samples_per_s / self.num_gpus
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float | None:
+        """Tokens that each GPU trains per second; None for models without tokens."""
+        return None if self.tokens_per_s is None else self.tokens_per_s / self.num_gpus
+
+    @property
+    def host_share(self) -> float:
+        """Share of an iteration in which a GPU waits for its host to issue kernels."""
+        return self.breakdown_s.get("host", 0.0) / self.iteration_s
+
+    @property
+    def dollars_per_million_samples(self) -> float | None:
+        """What a million trained samples cost; None where a GPU has no price."""
+        return self.dollars_per_million("samples")
+
+    @property
+    def dollars_per_million_tokens(self) -> float | None:
+        """What a million trained tokens cost; None where a GPU has no price, and for models without tokens."""
+        return self.dollars_per_million("tokens") if self.tokens_per_sample else None
 
     @property
     def dollars_per_hour(self) -> float | None:
