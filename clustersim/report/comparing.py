@@ -41,14 +41,12 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
     if len(main.runs) > 1 and len(main.fastest) == len(main.runs):
         where = " under all conditions" if question.conditions else ""
         return f"{ideal}all {len(main.runs)} settings are equally fast{where}, within {100 * EQUAL:.0f}{THIN}%"
-    rate = f"{rate_words(main.runs[0])}, " if main.runs[0] is headline(sweep) else ""
-    axis = question.choices[0]
-    is_number = len(question.choices) == 1 and axis.is_numeric and len(axis.values) > 2
-    names, against = _numeric(axis, main) if is_number else _ranking(question, main)
+    rate = f"{rate_words(question.best(main))}, " if main.runs[0] is headline(sweep) else ""
+    names, against = _ranking(question, main) if question.number is None else _numeric(question, question.number, main)
     verb = "are" if " and " in names else "is"
     begin = f"{question.where(main)}{_elsewhere(question, main)} {ideal}{names} {verb} fastest"
     begin = begin if question.conditions else f"{ideal}fastest {verb} {names}"
-    return f"{begin}: {rate}{against}{_other_end(question, main)}{training(sweep, main.runs[0])}"
+    return f"{begin}: {rate}{against}{_other_end(question, main)}{training(sweep, question.best(main))}"
 
 
 def _elsewhere(question: SweepQuestion, main: SweepCell) -> str:
@@ -66,7 +64,7 @@ def _other_end(question: SweepQuestion, main: SweepCell) -> str:
     first, slowest = question.cells[0], question.label(main.runs[-1])
     if first is main:
         first = question.cells[-1]
-    best, other = (run_labelled(question, first, label) for label in (question.label(main.runs[0]), slowest))
+    best, other = (run_labelled(question, first, label) for label in (question.label(question.best(main)), slowest))
     if first is main or best is None or other is None:
         return ""
     there, here = best.samples_per_s / other.samples_per_s, main.factor
@@ -164,12 +162,12 @@ def _factor(best: Run, other: Run) -> str:
     return times(best.samples_per_s / other.samples_per_s)
 
 
-def _numeric(axis: Axis, cell: SweepCell) -> tuple[str, str]:
+def _numeric(question: SweepQuestion, axis: Axis, cell: SweepCell) -> tuple[str, str]:
     """Return the fastest value of a number, and its gain, which smaller value is enough, and what larger ones give."""
     runs = sorted(cell.runs, key=axis.place)
     rates = [run.samples_per_s for run in runs]
     top = max(rates)
-    best = next(place for place, rate in enumerate(rates) if rate > (1 - EQUAL) * top)
+    best = runs.index(question.best(cell))
     names = [axis.label(run) for run in runs]
     worst = cell.runs[-1]
     by = f"{_factor(runs[best], worst)} {axis.label(worst)}, the slowest{_in_parentheses(hint(runs[best], worst))}"

@@ -47,7 +47,7 @@ def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
 def _limits(question: SweepQuestion) -> str:
     """Say what limits the fastest and the slowest setting, or the fastest settings of two groups of conditions."""
     cell, groups = main_cell(question), groups_of(question)
-    best, worst, where = cell.runs[0], cell.runs[-1], ""
+    best, worst, where = question.best(cell), cell.runs[-1], ""
     if len(groups) > 1:
         other = groups[-2].best if groups[-1].best == question.label(best) else groups[-1].best
         worst, where = run_labelled(question, cell, other) or worst, question.where(cell)

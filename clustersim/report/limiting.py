@@ -40,7 +40,8 @@ def busiest_links(run: Run) -> LinkClass | None:
     """Return the kind of links that is busiest, where it is busy for long enough to explain the communication."""
     most = max(run.link_classes, key=lambda links: links.max_utilisation, default=None)
     exposed = share_of(run, "communication_exposed")
-    return most if most is not None and most.max_utilisation >= _BUSY * exposed > 0 else None
+    is_named = exposed >= _ALSO_TOLD and most is not None and most.max_utilisation >= _BUSY * exposed
+    return most if is_named else None
 
 
 def limit_sentence(run: Run, name: str) -> str:

@@ -40,9 +40,9 @@ def _learning(question: SweepQuestion, cell: SweepCell) -> str:
     """Say that a sample is not worth the same everywhere: stale or dropped gradients, copies that differ."""
     runs = cell.runs
     ages = [float(run.staleness.get("mean") or 0.0) for run in runs]
-    best = runs[0]
+    best = question.best(cell)
     if max(ages) >= _STALE:
-        return _staleness(question, runs, ages)
+        return _staleness(question, (best, *(run for run in runs if run is not best)))
     dropped = _dropped(best)
     if dropped > EQUAL:
         return f"{_named(question, best)} drops {percent(dropped)} of the gradients"
@@ -50,7 +50,9 @@ def _learning(question: SweepQuestion, cell: SweepCell) -> str:
     return f"{apart}, so samples per second is not learning" if apart else ""
 
 
-def _staleness(question: SweepQuestion, runs: Sequence[Run], ages: list[float]) -> str:
+def _staleness(question: SweepQuestion, runs: Sequence[Run]) -> str:
+    """Say how old gradients are; the first run is the fastest."""
+    ages = [float(run.staleness.get("mean") or 0.0) for run in runs]
     low, high = min(ages), max(ages)
     tail = "so samples per second is not learning"
     if high - low < 0.1 * high:

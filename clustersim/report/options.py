@@ -74,6 +74,16 @@ class SweepQuestion:
         """Return what is chosen in a run, such as `ring, batch 32`."""
         return ", ".join(axis.label(run) for axis in self.choices)
 
+    @property
+    def number(self) -> Axis | None:
+        """The only axis to choose on, if it is a number with three values or more."""
+        only = self.choices[0] if len(self.choices) == 1 else None
+        return only if only is not None and only.is_numeric and len(only.values) > 2 else None
+
+    def best(self, cell: SweepCell) -> Run:
+        """Return the fastest run of a cell; of equally fast values of a number that of the smallest."""
+        return cell.runs[0] if self.number is None else min(cell.fastest, key=self.number.place)
+
     def where(self, cell: SweepCell) -> str:
         """Return the conditions of a cell: `on 8 GPUs, with cv 0.6`; empty without conditions."""
         pairs = zip(self.conditions, cell.where, strict=True)
