@@ -44,19 +44,17 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
     rate = f"{rate_words(question.best(main))}, " if main.runs[0] is headline(sweep) else ""
     names, against = _ranking(question, main) if question.number is None else _numeric(question, question.number, main)
     verb = "are" if " and " in names else "is"
-    begin = f"{question.where(main)}{_elsewhere(question, main)} {ideal}{names} {verb} fastest"
-    begin = begin if question.conditions else f"{ideal}fastest {verb} {names}"
-    return f"{begin}: {rate}{against}{_other_end(question, main)}{training(sweep, question.best(main))}"
+    where = f"{question.where(main)}, " if question.conditions else ""
+    found = f"{ideal}fastest{_everywhere(question, main)} {verb} {names}: {where}{rate}{against}"
+    return f"{found}{_other_end(question, main)}{training(sweep, question.best(main))}"
 
 
-def _elsewhere(question: SweepQuestion, main: SweepCell) -> str:
-    """Say that the fastest setting is so in all other cells, in which some others may be equally fast."""
-    if len(question.cells) < 2:
+def _everywhere(question: SweepQuestion, main: SweepCell) -> str:
+    """Say that one setting is the fastest in all cells; empty where some are equally fast in another."""
+    if len(question.cells) < 2 or any(len(cell.fastest) > len(main.fastest) for cell in question.cells):
         return ""
-    if any(len(cell.fastest) > len(main.fastest) for cell in question.cells):
-        return ", and nowhere slower than another,"
     is_size = [axis.key for axis in question.conditions] == ["num_gpus"]
-    return ", as at every other size," if is_size else ", as under all other conditions,"
+    return " at every size" if is_size else " under all conditions"
 
 
 def _other_end(question: SweepQuestion, main: SweepCell) -> str:
@@ -71,7 +69,7 @@ def _other_end(question: SweepQuestion, main: SweepCell) -> str:
     if max(there / here, here / there) < _OTHER:
         return ""
     where = question.where(first)
-    return f"; {where} {'equally fast' if abs(there - 1) < EQUAL else f'{times(there)} {slowest}'}"
+    return f"; {where}, {'equally fast' if abs(there - 1) < EQUAL else f'{times(there)} {slowest}'}"
 
 
 def hint(best: Run, other: Run) -> str:
@@ -118,9 +116,9 @@ def _crossover(question: SweepQuestion, groups: list[CellGroup]) -> str:
         best, rival = run_labelled(question, cell, group.best), run_labelled(question, cell, other.best)
         by = ""
         if best is not None and rival is not None:
-            at = f"{question.where(cell)} " if len(group.cells) > 1 else ""
+            at = f"{question.where(cell)}, " if len(group.cells) > 1 else ""
             by = f" ({', '.join(filter(None, (f'{at}{_factor(best, rival)} {other.best}', hint(best, rival))))})"
-        parts.append(f"{_span(question, groups, group)} {group.best}{by}")
+        parts.append(f"{group.best} {_span(question, groups, group)}{by}")
     between = f"; it changes {len(groups) - 1} times" if len(groups) > _MOST_GROUPS else ""
     return f"{', '.join(parts[:-1])} and {parts[-1]}{between}"
 
@@ -151,8 +149,8 @@ def _ranking(question: SweepQuestion, cell: SweepCell) -> tuple[str, str]:
     against = f"{_factor(best, following)} {question.label(following)}"
     sure = _in_parentheses(hint(best, following))
     if following is worst:
-        return f"{names}{more}", f"{against}{sure}"
-    slowest = f"{_factor(best, worst)} {question.label(worst)}, the slowest"
+        return f"{names}{more}", f"{_factor(best, worst)} the rate of {question.label(worst)}{sure}"
+    slowest = f"{_factor(best, worst)} the rate of {question.label(worst)}, the slowest"
     if _in_parentheses(hint(best, worst)) != sure:
         slowest += _in_parentheses(hint(best, worst))
     return f"{names}{more}", f"{slowest}, and {against}, the next{sure}"
@@ -170,7 +168,7 @@ def _numeric(question: SweepQuestion, axis: Axis, cell: SweepCell) -> tuple[str,
     best = runs.index(question.best(cell))
     names = [axis.label(run) for run in runs]
     worst = cell.runs[-1]
-    by = f"{_factor(runs[best], worst)} {axis.label(worst)}, the slowest{_in_parentheses(hint(runs[best], worst))}"
+    by = f"{_factor(runs[best], worst)} the rate of {axis.label(worst)}, the slowest{_in_parentheses(hint(runs[best], worst))}"
     enough = next(place for place, rate in enumerate(rates) if rate >= _ENOUGH * top)
     less = f"; {names[enough]} gives {percent(rates[enough] / top)} of that" if enough < best else ""
     return names[best], f"{by}{less}{_beyond(names, rates, best)}"

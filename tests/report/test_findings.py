@@ -48,27 +48,30 @@ def sentences(sweep: Sweep) -> list[str]:
 
 def test_of_two_values_the_faster_one_and_its_factor_are_said() -> None:
     first, second = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 200.0}))
-    assert first == "Fastest is tree: 200 samples per second, 2.00× ring."
+    assert first == "Fastest is tree: 200 samples per second, 2.00× the rate of ring."
     assert second == "Compute limits both: 100% of an iteration with tree and 100% with ring."
 
 
 def test_of_several_values_the_slowest_and_the_next_are_said() -> None:
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 400.0, "doubling": 200.0}))
-    assert first == "Fastest is tree: 400 samples per second, 4.00× ring, the slowest, and 2.00× doubling, the next."
+    assert (
+        first
+        == "Fastest is tree: 400 samples per second, 4.00× the rate of ring, the slowest, and 2.00× doubling, the next."
+    )
 
 
 def test_values_within_one_per_cent_are_equal() -> None:
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 100.4}))
     assert first == "All 2 settings are equally fast, within 1%."
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 100.4, "doubling": 50.0}))
-    assert first == "Fastest are tree and ring: 100 samples per second, 2.01× doubling."
+    assert first == "Fastest are tree and ring: 100 samples per second, 2.01× the rate of doubling."
 
 
 def test_a_number_is_said_up_to_where_it_gains() -> None:
     rates = {"100 Gbit/s": 100.0, "200 Gbit/s": 196.0, "400 Gbit/s": 200.0, "800 Gbit/s": 200.0}
     (first, _) = sentences(over("topology.link", rates))
     assert first == (
-        "Fastest is link 400 Gbit/s: 200 samples per second, 2.00× link 100 Gbit/s, the slowest; "
+        "Fastest is link 400 Gbit/s: 200 samples per second, 2.00× the rate of link 100 Gbit/s, the slowest; "
         "link 200 Gbit/s gives 98% of that; more gives nothing."
     )
 
@@ -78,7 +81,7 @@ def test_numbers_are_ordered_by_their_value_and_may_have_an_optimum_inside() -> 
     question = question_of(over("strategy.buckets", rates))
     assert question.choices[0].values == ("64 KiB", "512 KiB", "2 MiB", "1 GiB")
     (first, _) = sentences(over("strategy.buckets", rates))
-    assert first.endswith("6.00× buckets 64 KiB, the slowest; buckets 1 GiB gives 50% less.")
+    assert first.endswith("6.00× the rate of buckets 64 KiB, the slowest; buckets 1 GiB gives 50% less.")
 
 
 def test_a_number_that_changes_nothing_is_called_so() -> None:
@@ -98,7 +101,7 @@ def test_the_crossover_is_said_where_the_winner_changes_with_the_size() -> None:
     rates |= {("tree", 0.1, size): rate for size, rate in ((4, 50.0), (8, 100.0), (16, 240.0), (32, 510.0))}
     (first, *_) = sentences(grid(rates))
     assert first == (
-        "Fastest is up to 8 GPUs ring (on 4 GPUs 2.00× tree) and from 16 GPUs on tree (on 32 GPUs 3.00× ring)."
+        "Fastest is ring up to 8 GPUs (on 4 GPUs, 2.00× tree) and tree from 16 GPUs on (on 32 GPUs, 3.00× ring)."
     )
 
 
@@ -106,7 +109,7 @@ def test_a_setting_that_is_fastest_at_every_size_is_said_once_with_the_factor_at
     rates = {("ring", 0.1, 4): 100.0, ("tree", 0.1, 4): 150.0, ("ring", 0.1, 8): 100.0, ("tree", 0.1, 8): 300.0}
     (first, *_) = sentences(grid(rates))
     assert first == (
-        "On 8 GPUs, as at every other size, tree is fastest: 300 samples per second, 3.00× ring; on 4 GPUs 1.50× ring."
+        "Fastest at every size is tree: on 8 GPUs, 300 samples per second, 3.00× the rate of ring; on 4 GPUs, 1.50× ring."
     )
 
 
@@ -116,7 +119,7 @@ def test_what_cannot_be_chosen_is_a_condition_and_what_can_is_a_choice() -> None
     assert [axis.key for axis in question.choices] == ["strategy.algorithm"]
     assert [axis.key for axis in question.conditions] == ["stragglers.0.cv"]
     (first, second, *_) = sentences(grid(rates))
-    assert first == "Fastest is with cv 0.1 ring (2.00× tree) and with cv 0.6 tree (2.00× ring)."
+    assert first == "Fastest is ring with cv 0.1 (2.00× tree) and tree with cv 0.6 (2.00× ring)."
     assert second.startswith("With cv 0.6, compute limits both")
     alone = question_of(over("stragglers.0.cv", {0.1: 100.0, 0.6: 50.0}))
     assert [axis.key for axis in alone.choices] == ["stragglers.0.cv"]
@@ -125,7 +128,7 @@ def test_what_cannot_be_chosen_is_a_condition_and_what_can_is_a_choice() -> None
 def test_where_the_largest_size_shows_no_difference_another_one_is_told() -> None:
     rates = {("ring", 0.1, 4): 100.0, ("tree", 0.1, 4): 300.0, ("ring", 0.1, 8): 400.0, ("tree", 0.1, 8): 400.0}
     (first, *_) = sentences(grid(rates))
-    assert first.startswith("On 4 GPUs, and nowhere slower than another, tree is fastest: 3.00× ring")
+    assert first.startswith("Fastest is tree: on 4 GPUs, 3.00× the rate of ring")
 
 
 def test_of_several_axes_the_one_that_matters_most_and_the_idle_one_are_said() -> None:
