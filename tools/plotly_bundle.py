@@ -2,8 +2,8 @@
 
     python tools/plotly_bundle.py
 
-needs npm. Another version is another VERSION and INTEGRITY (`npm view PACKAGE@VERSION dist.integrity`); the file changes
-only then. The package has the kinds of traces with two axes: bar, scatter, heatmap, box, histogram and their like.
+needs npm. Another version is another VERSION and INTEGRITY (`npm view PACKAGE@VERSION dist.integrity`); the file
+changes only then. The package has the kinds of traces with two axes: bar, scatter, heatmap, box, histogram, others.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from clustersim.report.series import (
     has_one_baseline,
     headline,
     largest,
-    series,
+    runs_in_order,
     setting,
     varied,
 )
@@ -185,7 +185,7 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     Where runs have different baselines, a column gives each baseline in samples per second.
     """
     keys = varied(sweep)
-    runs = [run for one in series(sweep) for run in one.runs]
+    runs = runs_in_order(sweep)
     timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
     based = sped and not has_one_baseline(sweep)
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
@@ -258,7 +258,7 @@ METRIC_COLUMNS = {
 
 def time_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return each run's time shares in the order of `rows`: headings of parts that reach 1 % in any run, and shares."""
-    runs = [run for one in series(sweep) for run in one.runs]
+    runs = runs_in_order(sweep)
     shares = [{part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN} for run in runs]
     parts = [part for part in BREAKDOWN if any(row[part] >= 0.01 for row in shares)]
     return [_SHORT.get(part, part) for part in parts], [[percent(row[part]) for part in parts] for row in shares]
