@@ -11,6 +11,9 @@ from clustersim.report.series import headline, largest, of_model, run_label, ser
 from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
 from clustersim.results import BREAKDOWN, Run, Sweep
 
+_VISIBLE = 0.002
+"""Share of an iteration below which a part is too short to be seen, so that it has no place in the legend."""
+
 
 @dataclass(frozen=True)
 class Breakdown:
@@ -129,7 +132,7 @@ def _totals(data: Breakdown, lengths: list[float]) -> Json:
         "mode": "text",
         "x": lengths,
         "y": list(range(len(lengths))),
-        "text": [f"<b>{duration(total)}</b>" for total in data.iteration_s],
+        "text": [f"  <b>{duration(total)}</b>" for total in data.iteration_s],
         "textposition": "middle right",
         "cliponaxis": False,
         "showlegend": False,
@@ -148,6 +151,7 @@ def _trace(data: Breakdown, part: str, scale: list[float]) -> Json:
         "type": "bar",
         "orientation": "h",
         "name": LABELS[part],
+        "showlegend": any(seconds > _VISIBLE * total for seconds, total in zip(values, data.iteration_s, strict=True)),
         "x": [seconds * factor for seconds, factor in zip(values, scale, strict=True)],
         "y": list(range(len(values))),
         "text": [duration(seconds) for seconds in values],

@@ -168,7 +168,8 @@ def _numeric(question: SweepQuestion, axis: Axis, cell: SweepCell) -> tuple[str,
     best = runs.index(question.best(cell))
     names = [axis.label(run) for run in runs]
     worst = cell.runs[-1]
-    by = f"{_factor(runs[best], worst)} the rate of {axis.label(worst)}, the slowest{_in_parentheses(hint(runs[best], worst))}"
+    sure = _in_parentheses(hint(runs[best], worst))
+    by = f"{_factor(runs[best], worst)} the rate of {axis.label(worst)}, the slowest{sure}"
     enough = next(place for place, rate in enumerate(rates) if rate >= _ENOUGH * top)
     less = f"; {names[enough]} gives {percent(rates[enough] / top)} of that" if enough < best else ""
     return names[best], f"{by}{less}{_beyond(names, rates, best)}"

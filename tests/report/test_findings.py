@@ -109,7 +109,8 @@ def test_a_setting_that_is_fastest_at_every_size_is_said_once_with_the_factor_at
     rates = {("ring", 0.1, 4): 100.0, ("tree", 0.1, 4): 150.0, ("ring", 0.1, 8): 100.0, ("tree", 0.1, 8): 300.0}
     (first, *_) = sentences(grid(rates))
     assert first == (
-        "Fastest at every size is tree: on 8 GPUs, 300 samples per second, 3.00× the rate of ring; on 4 GPUs, 1.50× ring."
+        "Fastest at every size is tree: on 8 GPUs, 300 samples per second, 3.00× the rate of ring; "
+        "on 4 GPUs, 1.50× ring."
     )
 
 
