@@ -51,6 +51,8 @@ def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
     row |= {key: _cell(value) for key, value in run.axes.items() if key != "num_gpus"}
     for name in ("batch_per_gpu", "iteration_s", "update_s", "samples_per_s", "speedup", "speedup_basis", "efficiency"):
         row[name] = getattr(run, name)
+    for name in ("num_gpus", "batch", "micro_batches", "samples_per_s"):
+        row[f"baseline_{name}"] = None if run.baseline is None else getattr(run.baseline, name)
     row["time_to_train_s"] = run.time_to_train_s
     row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in BREAKDOWN}
     row |= _interval(run) | _band(run)

@@ -11,6 +11,7 @@ import numpy as np
 from clustersim.reading.typed import wrong_types
 from clustersim.results.anchor import Anchor
 from clustersim.results.band import Band
+from clustersim.results.baseline import Baseline
 from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
 from clustersim.results.html import run_html, sweep_html
@@ -172,7 +173,9 @@ class Run:
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
     all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
     measurements of such forecasts lie. `anchor` is set if measured
-    runs scale the forecast.
+    runs scale the forecast. `efficiency` is samples per second and GPU over those of the `baseline`. `speedup` is samples
+    per second over those of the baseline, unless the scenario gives another; `speedup_basis` names what it is over.
+    `baseline` is None in results of earlier versions.
     """
 
     axes: Mapping[str, Any]
@@ -225,6 +228,7 @@ class Run:
     anchor: Anchor | None = None
     features: Features | None = None
     band: Band | None = None
+    baseline: Baseline | None = None
 
     @property
     def has_ideal_network(self) -> bool:
@@ -307,6 +311,8 @@ class Run:
         for name in ("num_gpus", "batch_per_gpu", "iteration_s", "samples_per_s"):
             if not getattr(self, name) > 0:
                 yield f"{name} is {getattr(self, name)!r}, not above 0"
+        if self.baseline is not None and not min(self.baseline.num_gpus, self.baseline.samples_per_s) > 0:
+            yield "baseline has no GPUs or no rate above 0"
         yield from wrong_types(self.staleness, _STALENESS, "staleness")
         needed = ("mean", "p99", "histogram") if self.staleness.get("max") else ("mean",) if self.staleness else ()
         for key in needed:
@@ -330,6 +336,8 @@ class Run:
             values["features"] = Features(**values["features"])
         if values.get("band") is not None:
             values["band"] = Band.from_dict(values["band"])
+        if values.get("baseline") is not None:
+            values["baseline"] = Baseline(**values["baseline"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
         if values.get("anchor") is not None:
