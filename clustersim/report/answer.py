@@ -78,7 +78,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(_band(run))
     found.append(_limit(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
-    found.append(Tile("Efficiency", percent(run.efficiency), "relative to as many single GPUs"))
+    found.append(Tile("Efficiency", percent(run.efficiency), _efficiency_note(run)))
     found.append(_memory(run))
     found.append(_cost(run))
     found.append(_anchor(run))
@@ -101,6 +101,14 @@ def _real_tokens(run: Run) -> Tile | None:
         return None
     share = f"{percent(run.facts['real_token_share'])} of all tokens"
     return Tile("Real tokens per second", count(run.facts["real_tokens_per_s"]), share)
+
+
+def _efficiency_note(run: Run) -> str:
+    """Say what the efficiency of a run is relative to, and why that is not one GPU."""
+    if run.baseline is None:
+        return "relative to as many single GPUs"
+    why = f": {run.baseline.why}" if run.baseline.why else ""
+    return f"of the rate per GPU of {run.baseline.text}{why}"
 
 
 def _limit(run: Run) -> Tile:

@@ -29,7 +29,8 @@ def run_at(rate: float, axes: Mapping[str, Any], num_gpus: int = 8, shares: Mapp
     parts["compute"] = iteration_s - sum(parts.values())
     return replace(
         make_run(2), axes={"num_gpus": num_gpus, **axes}, num_gpus=num_gpus, samples_per_s=rate,
-        iteration_s=iteration_s, breakdown_s=parts, speedup=None, time_to_train_s=None, published=(), link_classes=(LINK,), interval=None,
+        iteration_s=iteration_s, breakdown_s=parts, speedup=None, time_to_train_s=None, published=(),
+        link_classes=(LINK,), interval=None,
     )  # fmt: skip
 
 
