@@ -83,7 +83,8 @@ def _scaling(runs: list[Run]) -> str:
     if pays == len(runs) - 1:
         return f"every step to more GPUs pays; {_limit_from(runs)}"
     one, two = runs[pays], runs[pays + 1]
-    gain = f"{count(two.num_gpus)} train only {times(two.samples_per_s / one.samples_per_s)} as much"
+    ratio = two.samples_per_s / one.samples_per_s
+    gain = f"{count(two.num_gpus)} train {'only' if ratio >= 1 else 'less,'} {times(ratio)} as much"
     return f"it pays to add GPUs up to {count(one.num_gpus)}: {gain}; {_limit_from(runs)}"
 
 

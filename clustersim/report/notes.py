@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clustersim.report.options import EQUAL, Axis, SweepCell, SweepQuestion, main_cell
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.rate_words import unit_of_cost
-from clustersim.report.series import run_label
+from clustersim.report.series import headline, run_label
 from clustersim.report.words import count, duration, percent, times
 from clustersim.results import Run, Sweep
 
@@ -192,5 +192,6 @@ def _dollars(sweep: Sweep) -> str:
     if len(runs) == 1:
         return f"it costs {per}"
     if cheapest is fastest:
-        return f"the fastest is the cheapest too, at {per}"
+        name = "" if fastest is headline(sweep) else f", {run_label(sweep, fastest)},"
+        return f"the fastest{name} is the cheapest too, at {per}"
     return f"cheapest is {run_label(sweep, cheapest)}, at {per} (${count(most)} for the fastest)"

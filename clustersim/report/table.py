@@ -13,7 +13,7 @@ from clustersim.report.findings import findings
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.series import series, varied
-from clustersim.report.text_table import Row, TextTable, plain
+from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import percent
 from clustersim.results import Sweep
 
@@ -72,7 +72,7 @@ def _shares(sweep: Sweep) -> TextTable:
 
 def lines_below(sweep: Sweep) -> list[str]:
     """Return the lines of text below the table: what bands rest on, and the measured runs that anchor the forecast."""
-    return [plain(line) for line in (*band_lines(sweep), *anchor_lines(sweep))]
+    return [*band_lines(sweep), *anchor_lines(sweep)]
 
 
 def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, str]]]:
