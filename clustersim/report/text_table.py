@@ -118,7 +118,7 @@ class TextTable:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """Return a text as lines of at most so many columns; a word or a number with its unit that is longer stays whole."""
+    """Return a text as lines of at most so many columns; a longer word stays whole, and a number with its unit."""
     lines = wrap(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return [plain(line) for line in lines]
 
