@@ -91,7 +91,8 @@ def _about(name: str, version: str, panels: Sequence[Panel | RunPanel], runs: Ru
         "name": name,
         "version": version,
         "panels": [
-            {"name": panel.name, "heading": panel.heading, "ofRun": isinstance(panel, RunPanel)} for panel in panels
+            {"name": panel.name, "heading": panel.heading, "rows": panel.rows, "ofRun": isinstance(panel, RunPanel)}
+            for panel in panels
         ],
         "runs": [{"label": run.label, "slug": run.slug, "kept": bool(run.packed)} for run in found],
         "first": runs.first if runs else 0,

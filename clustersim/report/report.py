@@ -64,6 +64,6 @@ def _panels(sweep: Sweep, details: RunDetails, where: str) -> Iterator[Panel | R
             continue
         if not isinstance(kind, SweepFigure):
             if name in details.panels:
-                yield RunPanel(name, kind.heading, details.figures.get(name))
+                yield RunPanel(name, kind.heading, details.figures.get(name), kind.rows)
         elif figures := kind.make(sweep):
-            yield Panel(name, figures, kind.choose, kind.heading)
+            yield Panel(name, figures, kind.choose, kind.heading, kind.rows)
