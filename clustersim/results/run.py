@@ -228,6 +228,11 @@ class Run:
     baseline: Baseline | None = None
 
     @property
+    def speedup_baseline(self) -> Baseline | None:
+        """The baseline if the speedup is over it; None if it is over one that the scenario gives, or is not known."""
+        return self.baseline if self.baseline is not None and self.baseline.text in self.speedup_basis else None
+
+    @property
     def has_ideal_network(self) -> bool:
         """Whether messages take no time but that of their bytes on the links."""
         return self.transport == "ideal" and self.num_gpus > 1
