@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
+from clustersim.report.baselines import baseline_cell
 from clustersim.report.limiting import busiest_words, limit_of, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
@@ -190,7 +191,7 @@ def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return the table of all runs: its headings, and a row of texts for each run, series by series.
 
-    Where runs have different baselines, a column gives each baseline in samples per second.
+    Where runs have different baselines, a column gives each baseline in samples per second, and its GPUs from two up.
     """
     keys = varied(sweep)
     runs = runs_in_order(sweep)
@@ -205,7 +206,7 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
-        cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
+        cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
         cells += [_known(column.value(run), column.text) for column in more]

@@ -172,10 +172,10 @@ class Run:
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
     all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
-    measurements of such forecasts lie. `anchor` is set if measured
-    runs scale the forecast. `efficiency` is samples per second and GPU over those of the `baseline`. `speedup` is samples
-    per second over those of the baseline, unless the scenario gives another; `speedup_basis` names what it is over.
-    `baseline` is None in results of earlier versions.
+    measurements of such forecasts lie. `anchor` is set if measured runs scale the forecast. `efficiency` is samples per
+    second and GPU over those of the `baseline`. `speedup` is samples per second over all those of the baseline, unless
+    the scenario gives another one; `speedup_basis` names what it is over. `baseline` is None in results of earlier
+    versions.
     """
 
     axes: Mapping[str, Any]
@@ -229,6 +229,11 @@ class Run:
     features: Features | None = None
     band: Band | None = None
     baseline: Baseline | None = None
+
+    @property
+    def speedup_baseline(self) -> Baseline | None:
+        """The baseline if the speedup is over it; None if it is over one that the scenario gives, or is not known."""
+        return self.baseline if self.baseline is not None and self.baseline.text in self.speedup_basis else None
 
     @property
     def has_ideal_network(self) -> bool:
@@ -318,6 +323,7 @@ class Run:
         for key in needed:
             if not isinstance(self.staleness.get(key), list | tuple if key == "histogram" else int | float):
                 yield f"staleness lacks {key}"
+        yield from (f"cards lacks {key}" for key in ("per_host", "bytes_per_s") if self.cards and key not in self.cards)
         for name in ("spans", "updates", "cycles"):
             lengths = {len(column) for column in vars(getattr(self, name)).values()}
             if len(lengths) > 1:

@@ -134,10 +134,12 @@ def test_one_weird_trick_beats_data_parallelism_where_most_of_its_bytes_lie_besi
     assert in_shares > grid
 
 
-def test_tiles_of_a_network_lose_to_one_gpu_over_slow_links_and_are_worth_most_of_theirs_over_fast_ones():
+def test_tiles_of_a_network_lose_to_a_host_of_them_over_slow_links_and_are_worth_most_of_theirs_over_fast_ones():
+    """No GPU holds the network: the baseline is four of them, which are one host."""
     slow, _, fast = clustersim.sweep(clustersim.load_scenario("local-fields", overrides=["num_iterations=1"])).runs
+    assert slow.baseline.num_gpus == fast.baseline.num_gpus == 4
     assert slow.speedup < 1
-    assert fast.speedup > 0.75 * 12
+    assert fast.speedup > 0.75 * 3
     assert fast.memory_bytes < 2 * 2**30
 
 
