@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
 from clustersim.report.baselines import baseline_cell
+from clustersim.report.findings import findings
 from clustersim.report.limiting import busiest_words, limit_of, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
@@ -37,6 +38,11 @@ class Tile:
     label: str
     value: str
     note: str
+
+
+def answer(sweep: Sweep) -> str:
+    """Return the answer of a sweep as one text."""
+    return " ".join(findings(sweep))
 
 
 def limits(sweep: Sweep) -> tuple[str, ...]:

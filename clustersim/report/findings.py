@@ -26,11 +26,6 @@ def findings(sweep: Sweep) -> tuple[str, ...]:
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in found if text)
 
 
-def answer(sweep: Sweep) -> str:
-    """Return the answer as one text."""
-    return " ".join(findings(sweep))
-
-
 def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
     """Return the sentences on the fastest run and on what limits it."""
     if question.choices:

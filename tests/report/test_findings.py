@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from clustersim.report.answer import answer
 from clustersim.report.comparing import hint
-from clustersim.report.findings import answer, findings
+from clustersim.report.findings import findings
 from clustersim.report.options import main_cell, question_of
 from clustersim.report.text_table import plain
 from clustersim.results import BREAKDOWN, Interval, LinkClass, Run, Sweep

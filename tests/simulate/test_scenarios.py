@@ -7,7 +7,7 @@ import pytest
 import clustersim
 from clustersim.collectives import server_seconds, tree_seconds
 from clustersim.data import shipped_files
-from clustersim.report.findings import answer
+from clustersim.report.answer import answer
 from clustersim.report.text_table import plain
 
 SHIPPED = shipped_files("scenarios")
