@@ -47,10 +47,15 @@ class Visit:
         self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.errors, self.requests = [], []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("console", self._note)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri() + place)
         self.page.wait_for_selector("body[data-drawn]", timeout=60_000)
+
+    def _note(self, message):
+        """Keep what the console says is wrong, with plotly's own words for it."""
+        if message.type in ("error", "warning") or "Invalid" in message.text:
+            self.errors.append(message.text)
 
     def see(self, name):
         """Scroll to a figure and wait until it is drawn."""
