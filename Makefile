@@ -107,7 +107,7 @@ $(VENV)/.installed-torch: $(VENV)/.installed-test
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-test
-	$(install) --editable '.[test,browser]'
+	$(install) --editable '.[test,browser,serve]'
 	@touch $@
 
 $(VENV)/.installed-notebook: $(VENV)/.installed-test

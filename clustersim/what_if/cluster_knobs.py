@@ -33,7 +33,7 @@ def size_knobs(base: Base) -> Iterator[Knob]:
     now, most = base.point.num_gpus, base.most_gpus()
     limit = _LARGER * max(now, *base.sizes) if most is None else min(most, _LARGER * now)
     values = {*powers(limit), *base.sizes, now}
-    yield numbers(base, SIZES, "GPUs", values, now, unit="GPUs")
+    yield numbers(base, SIZES, "GPUs", values, now)
 
 
 def gpu_knobs(base: Base) -> Iterator[Knob]:

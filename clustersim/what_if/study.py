@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -15,7 +15,7 @@ from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate import Workloads
 from clustersim.sweep import sweep
 from clustersim.what_if.base import SIZES, base_of, source_name
-from clustersim.what_if.changes import Turned, changes, command, set_texts, turned
+from clustersim.what_if.changes import Turned, changes, command, set_texts, strategy_kind, turned
 from clustersim.what_if.evaluation import Evaluation
 from clustersim.what_if.knob import Knob, knob_named, value_text
 from clustersim.what_if.knobs import knobs
@@ -42,11 +42,12 @@ class WhatIf:
         self._known: OrderedDict[str, Evaluation] = OrderedDict()
         self._lock = Lock()
 
-    def evaluate(self, settings: Mapping[str, Any]) -> Evaluation:
+    def evaluate(self, settings: Mapping[str, Any], on_progress: Callable[[], None] = lambda: None) -> Evaluation:
         """Return the forecast with these values of knobs, by name; the scenario's own for all others.
 
         A value is as in `Stop.value`, or its text. Raise InputError for a knob or a value that is not there: a value
-        that is there, and that the scenario refuses, is an evaluation.
+        that is there, and that the scenario refuses, is an evaluation. `on_progress` is called now and then, and stops
+        the evaluation by an exception of its own.
         """
         by_name = {knob.name: knob for knob in self.knobs}
         for name in settings:
@@ -54,8 +55,9 @@ class WhatIf:
         chosen = turned(self.knobs, settings, self._base)
         key = to_json({name: stop.text for name, stop in chosen.items()})
         with self._lock:
+            on_progress()
             if key not in self._known:
-                self._known[key] = self._evaluated(chosen)
+                self._known[key] = self._evaluated(chosen, on_progress)
                 if len(self._known) > _MOST_CACHED:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
@@ -73,6 +75,14 @@ class WhatIf:
         named = {key: knob.name for knob in self.knobs for key in values if knob.key == key}
         return {named[key]: [value_text(value) for value in values[key]] for key in values if key in named}
 
+    def strategy_kind(self, settings: Mapping[str, Any]) -> str:
+        """Return the kind of the strategy with these settings; values that no knob has are passed over."""
+        with suppress(InputError):
+            return strategy_kind(
+                {knob.name: knob.stop(settings[knob.name]) for knob in self.knobs if knob.name in settings}, self._base
+            )
+        return self._base.point.strategy.kind
+
     def sizes(self, most: int) -> list[int]:
         """Return the numbers of GPUs on a curve that ends at `most`: those of the scenario, or halvings."""
         listed = [size for size in self._base.sizes if size < most]
@@ -81,7 +91,7 @@ class WhatIf:
         halvings = (most >> step for step in range(_NUM_SMALLER, 0, -1) if most % (1 << step) == 0)
         return [*halvings, most]
 
-    def _evaluated(self, chosen: Turned) -> Evaluation:
+    def _evaluated(self, chosen: Turned, on_progress: Callable[[], None]) -> Evaluation:
         texts = [*self._overrides, *set_texts(changes(self._base, self.knobs, chosen))]
         size = chosen.get(SIZES)
         most = self._base.point.num_gpus if size is None else int(size.value)
@@ -91,7 +101,7 @@ class WhatIf:
             texts += set_texts(base_of(alone).pins)
             scenario, left_out = self._loaded(texts, self.sizes(most))
             texts.append(_sizes_text([point.num_gpus for _, point in scenario.points()]))
-            found = sweep(scenario, workloads=self._workloads)
+            found = sweep(scenario, lambda share, point: on_progress(), workloads=self._workloads)
         except ClustersimError as error:
             mistakes = error.mistakes if isinstance(error, InputError) else (Mistake(str(error)),)
             return Evaluation(settings, command(self._command_source, [*texts, _sizes_text([most])]), mistakes=mistakes)

@@ -45,7 +45,7 @@ def layout_knobs(base: Base) -> Iterator[Knob]:
         ("pipeline", "Pipeline stages", _MOST_PIPELINE),
     ):
         now = getattr(base.point.grid, axis)
-        yield numbers(base, f"parallelism.{axis}", label, powers(min(limit, most)), now, unit="GPUs")
+        yield numbers(base, f"parallelism.{axis}", label, powers(min(limit, most)), now)
     batches = powers(_MOST_MICRO_BATCHES)
     yield numbers(base, "parallelism.micro_batches", "Micro-batches", batches, layout.micro_batches)
     shardings = [None, *get_args(Sharding)]

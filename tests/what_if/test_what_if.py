@@ -196,3 +196,20 @@ def test_a_text_is_read_again_as_itself(value: str) -> None:
         node, mistakes = read_yaml(value_text(whole), "text")
         assert not mistakes
         assert node.plain() == whole
+
+
+class _StopError(Exception):
+    """Ends an evaluation."""
+
+
+def test_an_evaluation_can_be_stopped_and_leaves_nothing_behind() -> None:
+    study, calls = WhatIf(STAR), []
+
+    def stop() -> None:
+        calls.append(1)
+        if len(calls) > 2:
+            raise _StopError
+
+    with pytest.raises(_StopError):
+        study.evaluate({}, stop)
+    assert _as_json(study.evaluate({})) == _as_json(WhatIf(STAR).evaluate({}))
