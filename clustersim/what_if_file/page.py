@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from clustersim.report.palette import DARK, LIGHT
 from clustersim.results import write_atomically
 from clustersim.results.files import to_json
 from clustersim.what_if import FIGURE_NAMES, Knob, Stop, WhatIf
-from clustersim.what_if.grid import Grid
+from clustersim.what_if.planned_points import PlannedPoints
 from clustersim.what_if_file.packs import PER_PACK, fitting_packs
 from clustersim.what_if_file.points import Document, Progress, Source, points_of
 
@@ -42,24 +43,25 @@ def write_what_if(
     return write_atomically(path, what_if_html(*points_of(source, overrides, most, workers, progress)))
 
 
-def what_if_html(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
+def what_if_html(study: WhatIf, planned: PlannedPoints, documents: Sequence[Document]) -> str:
     """Return the page as HTML. The first document is the scenario as it is."""
     packs = fitting_packs(documents)
+    report, own = files("clustersim.report"), files("clustersim.what_if_file")
     data = {"plotly": packed_plotly(), **{f"points-{number}": pack for number, pack in enumerate(packs)}}
-    return _resource("what_if.html").format(
+    return _text(own / "what_if.html").format(
         policy=CONTENT_POLICY,
         version=escape(__version__),
         name=escape(study.name),
-        style=files("clustersim.report").joinpath("page.css").read_text(encoding="utf-8") + _resource("what_if.css"),
+        style=_text(report / "page.css") + _text(own / "what_if.css"),
         figures="\n".join(_card(name) for name in FIGURE_NAMES),
-        inside=_inside(study, grid, documents),
-        page=to_json(_about(study, grid, documents)).replace("<", "\\u003c"),
+        inside=_inside(study, planned, documents),
+        page=to_json(_about(study, planned, documents)).replace("<", "\\u003c"),
         packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
-        script=_resource("what_if.js"),
+        script=f'"use strict";\n(() => {{\n{_text(report / "shared.js")}{_text(own / "what_if.js")}}})();',
     )
 
 
-def _about(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> dict[str, Any]:
+def _about(study: WhatIf, planned: PlannedPoints, documents: Sequence[Document]) -> dict[str, Any]:
     """Return what the script needs at once: the knobs, the settings of each point, and the colours.
 
     The settings of a point are pairs of numbers of a knob and of its stop.
@@ -68,7 +70,7 @@ def _about(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> dict[str
     stops = [{stop.text: number for number, stop in enumerate(knob.stops)} for knob in study.knobs]
     return {
         "name": study.name,
-        "knobs": [_knob(knob, knob.name in grid.combined) for knob in study.knobs],
+        "knobs": [_knob(knob, knob.name in planned.combined) for knob in study.knobs],
         "points": [
             [[numbers[name], stops[numbers[name]][text]] for name, text in document["settings"].items()]
             for document in documents
@@ -113,16 +115,16 @@ def _card(name: str) -> str:
     )
 
 
-def _inside(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
+def _inside(study: WhatIf, planned: PlannedPoints, documents: Sequence[Document]) -> str:
     """Return what the file has points for, as a list."""
     labels = {knob.name: knob.label for knob in study.knobs}
     stops = {knob.name: {stop.text: stop.label for stop in knob.stops} for knob in study.knobs}
     combined = [
-        f"{labels[name]} ({', '.join(stops[name][text] for text in texts)})" for name, texts in grid.combined.items()
+        f"{labels[name]} ({', '.join(stops[name][text] for text in texts)})" for name, texts in planned.combined.items()
     ]
     alone = [
         f"{labels[name]} ({len(texts)} of {len(stops[name])} values)" if len(texts) < len(stops[name]) else labels[name]
-        for name, texts in grid.alone.items()
+        for name, texts in planned.alone.items()
     ]
     refused = sum(document["rate"] is None for document in documents)
     items = [
@@ -133,5 +135,5 @@ def _inside(study: WhatIf, grid: Grid, documents: Sequence[Document]) -> str:
     return "".join(f"<li>{escape(item)}</li>" for item in items)
 
 
-def _resource(name: str) -> str:
-    return files("clustersim.what_if_file").joinpath(name).read_text(encoding="utf-8")
+def _text(resource: Traversable) -> str:
+    return resource.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 from clustersim.results.files import to_json
 from clustersim.sweep.pool import ProcessPool
 from clustersim.what_if import Evaluation, WhatIf
-from clustersim.what_if.grid import Grid, Rates, Settings, values_alone, values_combined
+from clustersim.what_if.planned_points import PlannedPoints, Rates, Settings, values_alone, values_combined
 
 Document = dict[str, Any]
 Progress = Callable[[float, str], None]
@@ -24,8 +24,8 @@ Source = str | Path | Mapping[str, Any]
 
 def points_of(
     source: Source, overrides: Sequence[str], most: int, workers: int, progress: Progress
-) -> tuple[WhatIf, Grid, list[Document]]:
-    """Return the scenario with its knobs, the grid of at most `most` points, and a document for each of these.
+) -> tuple[WhatIf, PlannedPoints, list[Document]]:
+    """Return the scenario with its knobs, at most `most` planned points, and a document for each of these.
 
     Half of the points at most have a single knob turned; from their rates follows which knobs are combined.
     """
@@ -40,11 +40,11 @@ def points_of(
         single = study.distinct([{}, *({name: text} for name, texts in alone.items() for text in texts)])
         found = documents(single, 0, most)
         combined = values_combined(study.knobs, study.listed, _rates(study, found), most - len(single) + 1)
-        grid = Grid(alone, combined)
+        planned = PlannedPoints(alone, combined)
         known = [dict(each) for each in single]
-        others = [each for each in study.distinct(grid.combinations()) if each not in known]
+        others = [each for each in study.distinct(planned.combinations()) if each not in known]
         found += documents(others, len(single), len(single) + len(others))
-    return study, grid, found
+    return study, planned, found
 
 
 def _rates(study: WhatIf, documents: Sequence[Document]) -> Rates:

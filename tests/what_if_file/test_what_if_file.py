@@ -14,7 +14,7 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.what_if import WhatIf
-from clustersim.what_if.grid import Grid
+from clustersim.what_if.planned_points import PlannedPoints
 from clustersim.what_if_file import what_if_html, write_what_if
 from clustersim.what_if_file.packs import fitting_packs, packs_of
 from clustersim.what_if_file.points import document_of
@@ -126,7 +126,7 @@ def test_text_of_a_scenario_never_ends_the_data(tmp_path: Path) -> None:
     path = tmp_path / "tiny.yaml"
     path.write_text(SCENARIO.replace("name: tiny", "name: </script><b>"))
     study = WhatIf(path)
-    html = what_if_html(study, Grid({}, {}), [document_of(study.evaluate({}))])
+    html = what_if_html(study, PlannedPoints({}, {}), [document_of(study.evaluate({}))])
     assert "</script><b>" not in html
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clustersim.what_if import Knob, Stop
-from clustersim.what_if.grid import Grid, values_alone, values_combined
+from clustersim.what_if.planned_points import PlannedPoints, values_alone, values_combined
 
 
 def number(name: str, num: int, current: int = 0) -> Knob:
@@ -43,7 +43,7 @@ def test_fewer_points_are_values_spread_over_the_scale_with_that_of_the_scenario
 @pytest.mark.parametrize("most", [1, 2, 7, 25, 99, 100, 1000])
 def test_combinations_are_at_most_so_many_and_have_the_scenarios_own_values(most: int) -> None:
     combined = values_combined(KNOBS, {}, RATES, most)
-    combinations = Grid({}, combined).combinations()
+    combinations = PlannedPoints({}, combined).combinations()
     assert len(combinations) <= most
     assert len({tuple(each.items()) for each in combinations}) == len(combinations)
     assert all(knob.now.text in combined[knob.name] for knob in KNOBS if knob.name in combined)
@@ -59,6 +59,11 @@ def test_listed_knobs_are_combined_first_then_those_that_raise_the_rate_most() -
 def test_of_choices_the_listed_ones_are_combined_then_the_quickest() -> None:
     assert values_combined(KNOBS, {}, RATES, 3)["gpu"] == ("old", "quick", "best")
     assert values_combined(KNOBS, {"gpu": ["old", "slow"]}, RATES, 3)["gpu"] == ("old", "slow", "best")
+
+
+def test_numbers_are_combined_over_their_scale_if_none_are_listed() -> None:
+    assert values_combined(KNOBS, {"link": ["3"]}, RATES, 1000)["link"] == ("0", "2", "3", "4", "6")
+    assert values_combined(KNOBS, {"link": ["3", "5"]}, RATES, 1000)["link"] == ("3", "5")
 
 
 def test_a_value_that_was_refused_is_no_choice_to_combine() -> None:

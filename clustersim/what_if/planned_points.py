@@ -20,7 +20,7 @@ _MOST_NUMBERS, _MOST_CHOICES = 5, 4
 
 
 @dataclass(frozen=True)
-class Grid:
+class PlannedPoints:
     """The values of each knob that are computed alone, and those of which all combinations are."""
 
     alone: Mapping[str, tuple[str, ...]]
@@ -72,9 +72,10 @@ def _changes(knob: Knob, rates: Rates) -> tuple[float, float]:
 
 
 def _weighty(knob: Knob, listed: Sequence[str], rates: Rates, most: int) -> list[Stop]:
-    """Return the values of a knob to combine: numbers over its whole scale; listed choices, then the quickest."""
+    """Return the values of a knob to combine: the listed ones; else numbers over the scale, or the quickest choices."""
     if knob.kind == "number":
-        return _spread(knob, min(_MOST_NUMBERS, most))
+        own = [stop for stop in knob.stops if stop.text in listed]
+        return own if 1 < len(own) <= most else _spread(knob, min(_MOST_NUMBERS, most))
     best = sorted(knob.stops, key=lambda stop: (stop.text not in listed, -rates.get((knob.name, stop.text), 0.0)))
     known = [stop for stop in best if (knob.name, stop.text) in rates and stop != knob.now]
     kept = {knob.now.text, *(stop.text for stop in known[: min(max(_MOST_CHOICES, len(listed)), most) - 1])}
