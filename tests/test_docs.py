@@ -124,4 +124,4 @@ def generator() -> ModuleType:
 def test_generated_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     for name, text in generator().pages().items():
-        assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "run `make reference`"
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `make reference`"
