@@ -58,12 +58,12 @@ def anchor_card(sweep: Sweep) -> str:
     if found is None:
         return ""
     if not found.points:
-        return card(anchor_sentence(found), "", "")
+        return card(anchor_sentence(found), "", "", long=True, name="Anchor")
     under = "“From the others” is the error of the forecast of a run if only the other measured runs were known."
     body = [_row(each) for each in found.points]
     sources = [f"{gpus(each.num_gpus)}: {each.source}" for each in found.points if each.source]
     named = f" Sources: {'; '.join(sources)}." if sources else ""
-    return card(anchor_sentence(found), under + named, grid(_HEADINGS, body, ("run",)))
+    return card(anchor_sentence(found), under + named, grid(_HEADINGS, body, ("run",)), long=True, name="Anchor")
 
 
 def _row(point: MeasuredPoint) -> list[str]:

@@ -11,8 +11,9 @@ import numpy as np
 from clustersim import __version__
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.link_layout import Box, Place, host_of, place_nodes
-from clustersim.report.page import Panel, page
+from clustersim.report.page import page
 from clustersim.report.palette import series_colour
+from clustersim.report.panel import Panel
 from clustersim.report.words import count, gpus, plot_text, plural
 from clustersim.results import write_atomically
 from clustersim.topology import Topology

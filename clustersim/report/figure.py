@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from clustersim.report.words import plot_text, shortened
@@ -12,11 +12,23 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Table:
+    """The numbers of a figure: headings with units, and rows of texts and numbers."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str | float | None]]
+
+
+@dataclass(frozen=True)
 class Figure:
     """A figure of the page: `title` states the finding, `subtitle` says what is drawn.
 
     `narrow` overrides the layout on screens narrower than 640 px; `narrow_traces` replace the traces there. `label`
-    names the figure among its variants; `note` says what is not drawn.
+    names the figure among its variants; `note` says what is not drawn. `quiet` says in a sentence why the figure has
+    nothing to tell, such as "No link is busy for more than 20 % of the time."; its panel is then folded to that line.
+
+    The numbers as a table are made from the traces and the titles of the axes. `rows` says what the named rows of an
+    axis without a title are, such as `run`. Where traces are only a drawing, `table` has the numbers.
     """
 
     title: str
@@ -27,6 +39,14 @@ class Figure:
     label: str = ""
     note: str = ""
     narrow_traces: list[Json] | None = None
+    quiet: str = ""
+    rows: str = ""
+    table: Table | None = None
+
+    def document(self) -> Json:
+        """Return what the page's script needs: the drawing, its texts, and what its table needs."""
+        words = {word: getattr(self, word) for word in ("title", "subtitle", "note", "quiet", "rows")}
+        return {**self.drawing(), **words, "table": None if self.table is None else asdict(self.table)}
 
     def drawing(self) -> Json:
         """Return the data from which the page's script draws."""

@@ -24,7 +24,7 @@ from clustersim.report.published import draw_published, published_data
 from clustersim.report.ranks import draw_ranks, ranks_data
 from clustersim.report.rates import draw_rates
 from clustersim.report.scaling import draw_scaling, scaling_data
-from clustersim.report.series import runs_with_figures
+from clustersim.report.series import headline, runs_with_figures
 from clustersim.report.staleness import draw_staleness, staleness_data
 from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
 from clustersim.report.straggler_causes import draw_straggler_causes, straggler_causes_data
@@ -33,43 +33,58 @@ from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.versions import draw_versions, versions_data
 from clustersim.results import Run, Sweep
 
-MAX_VARIANTS = 6
-"""Runs with their own timeline, links and layers: the headline run, others of its size, then smaller sizes."""
-
 Data = TypeVar("Data")
+
+MIN_MARKS = 400
+"""Marks that the timeline of any run may have, however many runs a page has."""
 
 
 @dataclass(frozen=True)
-class FigureKind:
-    """Part of the page of a figure (`answer`, `why` or `how sure`), and how it is made.
+class SweepFigure:
+    """A figure of the whole sweep: the part of the page (`answer`, `why` or `how sure`) and its name in the contents.
 
     `make` returns its variants, none where a sweep has no data for it. The reader selects one; `choose` labels the
     selection.
     """
 
     part: str
+    heading: str
     make: Callable[[Sweep], tuple[Figure, ...]]
-    choose: str = "run"
+    choose: str = "show"
 
 
-def _per_run(
-    data_of: Callable[[Sweep, Run], Data | None], draw: Callable[[Data], Figure]
-) -> Callable[[Sweep], tuple[Figure, ...]]:
-    def make(sweep: Sweep) -> tuple[Figure, ...]:
-        found = (data_of(sweep, run) for run in runs_with_figures(sweep, MAX_VARIANTS))
-        return tuple(draw(data) for data in found if data is not None)
+@dataclass(frozen=True)
+class RunFigure:
+    """A figure of one run, which the reader chooses for the whole page; `draw` returns None where it has no data."""
 
-    return make
+    part: str
+    heading: str
+    draw: Callable[[Sweep, Run], Figure | None]
+
+    def make(self, sweep: Sweep) -> tuple[Figure, ...]:
+        """Return the figures of all runs that have data, the most informative run first."""
+        drawn = (self.draw(sweep, run) for run in runs_with_figures(sweep))
+        return tuple(figure for figure in drawn if figure is not None)
 
 
-def _per_sweep(
-    data_of: Callable[[Sweep], Data | None], draw: Callable[[Data], Figure]
-) -> Callable[[Sweep], tuple[Figure, ...]]:
+def _of_run(
+    part: str, heading: str, data_of: Callable[[Sweep, Run], Data | None], draw: Callable[[Data], Figure]
+) -> RunFigure:
+    def drawn(sweep: Sweep, run: Run) -> Figure | None:
+        data = data_of(sweep, run)
+        return None if data is None else draw(data)
+
+    return RunFigure(part, heading, drawn)
+
+
+def _of_sweep(
+    part: str, heading: str, data_of: Callable[[Sweep], Data | None], draw: Callable[[Data], Figure]
+) -> SweepFigure:
     def make(sweep: Sweep) -> tuple[Figure, ...]:
         data = data_of(sweep)
         return () if data is None else (draw(data),)
 
-    return make
+    return SweepFigure(part, heading, make)
 
 
 def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
@@ -77,14 +92,18 @@ def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
     return (draw_rates(data) if data.one_size else draw_scaling(data),)
 
 
-def _timeline(sweep: Sweep) -> tuple[Figure, ...]:
-    """Return the headline run in full detail and the others in less, so that the page stays small."""
-    drawn = []
-    for number, run in enumerate(runs_with_figures(sweep, MAX_VARIANTS)):
-        data = timeline_data(sweep, run, MAX_MARKS if number == 0 else MAX_MARKS // 4)
-        if data is not None:
-            drawn.append(draw_timeline(data))
-    return tuple(drawn)
+def _timeline(sweep: Sweep, run: Run) -> Figure | None:
+    data = timeline_data(sweep, run, most_marks(len(sweep.runs), run is headline(sweep)))
+    return None if data is None else draw_timeline(data)
+
+
+def most_marks(num_runs: int, is_first: bool) -> int:
+    """Return how many marks a timeline has: the first run of a page most, the others fewer the more they are.
+
+    >>> most_marks(3, True), most_marks(3, False), most_marks(200, False)
+    (5000, 1250, 400)
+    """
+    return MAX_MARKS if is_first else max(MIN_MARKS, min(MAX_MARKS // 4, 4 * MAX_MARKS // num_runs))
 
 
 def _breakdown(sweep: Sweep) -> tuple[Figure, ...]:
@@ -98,29 +117,29 @@ def _published(sweep: Sweep) -> tuple[Figure, ...]:
     return (draw_published(rows),) if rows else ()
 
 
-FIGURES = Registry(
+FIGURES: Registry[SweepFigure | RunFigure] = Registry(
     "figure",
     {
-        "scaling": FigureKind("answer", _scaling),
-        "published": FigureKind("answer", _published),
-        "choosing": FigureKind("why", _per_sweep(choosing_data, draw_choosing)),
-        "backups": FigureKind("why", _per_sweep(backups_data, draw_backups)),
-        "jobs": FigureKind("why", _per_sweep(jobs_data, draw_jobs)),
-        "breakdown": FigureKind("why", _breakdown, choose="show"),
-        "timeline": FigureKind("why", _timeline),
-        "stragglers": FigureKind("why", _per_run(stragglers_data, draw_stragglers)),
-        "who-was-last": FigureKind("why", _per_run(straggler_causes_data, draw_straggler_causes)),
-        "ranks": FigureKind("why", _per_run(ranks_data, draw_ranks)),
-        "link-classes": FigureKind("why", _per_run(link_classes_data, draw_link_classes)),
-        "links": FigureKind("why", _per_run(links_data, draw_links)),
-        "memory-over-time": FigureKind("why", _per_run(memory_time_data, draw_memory_time)),
-        "layers": FigureKind("why", _per_run(layers_data, draw_layers)),
-        "clocks": FigureKind("why", _per_run(clocks_data, draw_clocks)),
-        "staleness": FigureKind("why", _per_run(staleness_data, draw_staleness)),
-        "staleness-over-time": FigureKind("why", _per_run(staleness_time_data, draw_staleness_time)),
-        "versions": FigureKind("why", _per_run(versions_data, draw_versions)),
-        "failures": FigureKind("why", _per_run(failure_time_data, draw_failure_time)),
-        "checkpoints": FigureKind("why", _per_run(checkpoint_interval_data, draw_checkpoint_interval)),
+        "scaling": SweepFigure("answer", "Scaling", _scaling),
+        "published": SweepFigure("answer", "Published figures", _published),
+        "choosing": _of_sweep("why", "Choosing a strategy", choosing_data, draw_choosing),
+        "backups": _of_sweep("why", "Backup workers", backups_data, draw_backups),
+        "jobs": _of_sweep("why", "Jobs", jobs_data, draw_jobs),
+        "breakdown": SweepFigure("why", "Where the time goes", _breakdown),
+        "timeline": RunFigure("why", "One iteration", _timeline),
+        "stragglers": _of_run("why", "Stragglers", stragglers_data, draw_stragglers),
+        "who-was-last": _of_run("why", "Who was last", straggler_causes_data, draw_straggler_causes),
+        "ranks": _of_run("why", "Ranks", ranks_data, draw_ranks),
+        "link-classes": _of_run("why", "Kinds of links", link_classes_data, draw_link_classes),
+        "links": _of_run("why", "Links", links_data, draw_links),
+        "memory-over-time": _of_run("why", "Memory over time", memory_time_data, draw_memory_time),
+        "layers": _of_run("why", "Layers", layers_data, draw_layers),
+        "clocks": _of_run("why", "Lead of workers", clocks_data, draw_clocks),
+        "staleness": _of_run("why", "Staleness", staleness_data, draw_staleness),
+        "staleness-over-time": _of_run("why", "Staleness over time", staleness_time_data, draw_staleness_time),
+        "versions": _of_run("why", "Versions of the weights", versions_data, draw_versions),
+        "failures": _of_run("why", "Failures", failure_time_data, draw_failure_time),
+        "checkpoints": _of_run("why", "Checkpoint interval", checkpoint_interval_data, draw_checkpoint_interval),
     },
 )
 """Every figure, in the order of the page."""

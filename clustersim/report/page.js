@@ -1,113 +1,52 @@
-"use strict";
-(() => {
-  const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const panels = read("panels").map((name) => ({ name }));
-  const themes = read("themes");
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const NARROW_PX = 640;
-  const PRINT_PX = 690;
-  const AHEAD_PX = 500;
-  let printing = false;
+// What all parts of the script share: the elements, the packed data, and the figure of each panel.
+const read = (id) => JSON.parse(document.getElementById(id).textContent);
+const page = read("page");
+const panels = page.panels.map((panel) => ({ ...panel, figure: null, variant: 0, opened: false, stale: true }));
+const NARROW_PX = 640;
+const PRINT_PX = 690;
+const AHEAD_PX = 500;
+let chosen = page.first;
+let printing = false;
 
-  const byId = (panel, what) => document.getElementById(`${what}-${panel.name}`);
-  const variantsOf = (panel) => (panel.variants ??= read(`data-${panel.name}`));
+const byId = (panel, what) => document.getElementById(`${what}-${panel.name}`);
+const cardOf = (panel) => document.getElementById(panel.name);
 
-  const paint = (value, theme) => {
-    if (typeof value === "string") return value[0] === "@" ? theme[value.slice(1)] : value;
-    if (Array.isArray(value)) return value.map((item) => paint(item, theme));
-    if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, paint(item, theme)]));
-  };
+const unpack = async (name) => {
+  const bytes = Uint8Array.from(atob(document.getElementById(`packed-${name}`).textContent), (char) => char.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
+const unpacked = new Map();
+const unpackJson = (name) => {
+  if (!unpacked.has(name)) unpacked.set(name, unpack(name).then(JSON.parse));
+  return unpacked.get(name);
+};
 
-  const merge = (base, over) => {
-    const result = { ...base };
-    for (const [key, value] of Object.entries(over)) {
-      const both = [result[key], value].every((one) => one && typeof one === "object" && !Array.isArray(one));
-      result[key] = both ? merge(result[key], value) : value;
-    }
-    return result;
-  };
+const whyFolded = (panel) => {
+  if (panel.figure) return panel.figure.quiet;
+  if (page.runs[chosen].kept) return "No data for this run.";
+  const kept = page.runs.filter((run) => run.kept).length;
+  return `Not in this page, which has the figures of ${kept} of ${page.runs.length} runs.`;
+};
 
-  const config = (panel, narrow) => ({
-    responsive: false,
-    displaylogo: false,
-    showSendToCloud: false,
-    displayModeBar: narrow || printing ? false : "hover",
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-    toImageButtonOptions: { filename: panel, scale: 2 },
-  });
-
-  const draw = (panel) => {
-    const place = byId(panel, "plot");
-    const variant = variantsOf(panel)[panel.chosen || 0];
-    const width = printing ? PRINT_PX : place.clientWidth;
-    const narrow = width < NARROW_PX && !printing && window.innerWidth < NARROW_PX;
-    const theme = themes[dark.matches && !printing ? "dark" : "light"];
-    let layout = { ...variant.layout, width };
-    if (narrow) layout = merge({ ...layout, dragmode: false }, variant.narrow);
-    byId(panel, "title").textContent = variant.title;
-    byId(panel, "under").textContent = variant.subtitle;
-    byId(panel, "note").textContent = variant.note;
-    Plotly.react(place, paint((narrow && variant.narrow_traces) || variant.traces, theme), paint(layout, theme), config(panel.name, narrow));
-    panel.drawnWidth = width;
-    panel.stale = false;
-    document.getElementById(panel.name).dataset.drawn = "yes";
-  };
-
-  // A figure is drawn when it comes near the window, and again when its appearance changes. One figure at a time,
-  // those in the window first, so that the page stays responsive.
-  let drawing = false;
-  const away = (panel) => {
-    const box = byId(panel, "plot").getBoundingClientRect();
-    return Math.max(box.top - window.innerHeight, -box.bottom);
-  };
-  const drawNext = () => {
-    const near = panels.filter((panel) => panel.stale).map((panel) => [away(panel), panel]).filter(([far]) => far < AHEAD_PX);
-    drawing = near.length > 0;
-    if (drawing) {
-      draw((near.find(([far]) => far < 0) || near[0])[1]);
-      setTimeout(drawNext, 0);
-    } else {
-      document.body.dataset.drawn = panels.some((panel) => panel.stale) ? "near" : "all";
-    }
-  };
-  const drawNear = () => drawing || drawNext();
-  const drawAll = () => panels.forEach(draw);
-  const redraw = (which) => {
-    panels.filter(which).forEach((panel) => { panel.stale = true; });
-    drawNear();
-  };
-
-  for (const panel of panels) {
-    panel.stale = true;
-    const choice = byId(panel, "choice");
-    if (!choice) continue;
-    choice.addEventListener("change", () => {
-      panel.chosen = Number(choice.value);
-      draw(panel);
-      drawNear();
-    });
+// Write the texts of a panel for its figure, and fold it to one line where that says nothing.
+const settle = (panel) => {
+  const { figure } = panel;
+  const reason = whyFolded(panel);
+  const folded = Boolean(reason) && !(figure && (panel.opened || printing));
+  const button = byId(panel, "fold");
+  cardOf(panel).classList.toggle("folded", folded);
+  byId(panel, "title").textContent = folded ? panel.heading || figure.title : figure.title;
+  byId(panel, "under").textContent = folded ? reason : figure.subtitle;
+  byId(panel, "note").textContent = figure ? figure.note : "";
+  byId(panel, "body").hidden = folded;
+  button.hidden = !(figure && reason);
+  button.textContent = folded ? "Show" : "Fold";
+  button.setAttribute("aria-expanded", String(!folded));
+  const place = byId(panel, "plot");
+  if (figure) {
+    place.style.setProperty("--tall", `${figure.layout.height}px`);
+    place.style.setProperty("--tall-narrow", `${figure.narrow.height || figure.layout.height}px`);
   }
-
-  let waiting = 0;
-  window.addEventListener("resize", () => {
-    cancelAnimationFrame(waiting);
-    waiting = requestAnimationFrame(() => {
-      if (!printing) redraw((panel) => byId(panel, "plot").clientWidth !== panel.drawnWidth);
-    });
-  });
-  dark.addEventListener("change", () => redraw(() => true));
-  const print = (now) => {
-    if (printing === now) return;
-    printing = now;
-    if (printing) drawAll();
-    else redraw(() => true);
-  };
-  window.matchMedia("print").addEventListener("change", (event) => print(event.matches));
-  window.addEventListener("beforeprint", () => print(true));
-  window.addEventListener("afterprint", () => print(false));
-
-  drawNext();
-  const observer = new IntersectionObserver(drawNear, { rootMargin: `${AHEAD_PX}px 0px` });
-  panels.forEach((panel) => observer.observe(byId(panel, "plot")));
-})();
+  panel.stale = true;
+  panel.isOpen = !folded;
+};

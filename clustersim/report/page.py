@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from clustersim.report.figure import Figure
+from clustersim.report.packed import packed, packed_plotly
 from clustersim.report.palette import DARK, LIGHT
+from clustersim.report.panel import Panel, RunPanel
+from clustersim.report.words import sort_number
 from clustersim.results.files import to_json
+
+if TYPE_CHECKING:
+    from clustersim.report.run_details import RunDetails
 
 CONTENT_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may load for this page: nothing from elsewhere."""
+
+_SCRIPTS = ("page.js", "choices.js", "drawing.js", "saving.js", "start.js")
+"""Parts of the page's script, in one scope."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -24,88 +33,131 @@ _PAGE = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <title>{title}</title>
 <style>{style}</style>
+<script>{theme}</script>
 </head>
 <body>
-<main>
+<a class="skip" href="#content">Skip to the content</a>
+{controls}
+{contents}
+<main id="content" tabindex="-1">
 {body}
 </main>
-{data}
-<script type="application/json" id="panels">{panels}</script>
-<script type="application/json" id="themes">{themes}</script>
-<script>{plotly}</script>
+<p id="zoom-keys" class="hint">Zoom: drag, or the keys + − ← → and 0. Double-click: whole figure.</p>
+<script type="application/json" id="page">{page}</script>
+{packed}
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A card of the page for one figure, or for several variants of which the reader selects one."""
+def page(
+    title: str,
+    version: str,
+    body: Iterable[str],
+    panels: Sequence[Panel | RunPanel],
+    runs: RunDetails | None = None,
+    name: str = "clustersim",
+) -> str:
+    """Return the whole HTML document with plotly.js, style and script inside; `runs` are those the reader chooses of.
 
-    name: str
-    figures: tuple[Figure, ...]
-    choose: str = "run"
-
-    def html(self) -> str:
-        """Return the card of the panel with the texts of its first figure; the script draws it when it becomes visible.
-
-        Until then the card has the height of the figure, so that the page does not move while it is read.
-        """
-        first = self.figures[0]
-        tall = first.layout["height"]
-        height = f"--tall:{tall}px;--tall-narrow:{first.narrow.get('height', tall)}px"
-        return (
-            f'<section class="card" id="{self.name}">{self._choice()}'
-            f'<h3 id="title-{self.name}">{escape(first.title)}</h3>'
-            f'<p class="under" id="under-{self.name}">{escape(first.subtitle)}</p>'
-            f'<div class="plot" id="plot-{self.name}" style="{height}" role="img"'
-            f' aria-labelledby="title-{self.name}"></div>'
-            f'<p class="note" id="note-{self.name}">{escape(first.note)}</p></section>'
-        )
-
-    def _choice(self) -> str:
-        if len(self.figures) < 2:
-            return ""
-        options = "".join(
-            f'<option value="{number}">{escape(figure.label)}</option>' for number, figure in enumerate(self.figures)
-        )
-        return f'<label class="choice">{self.choose} <select id="choice-{self.name}">{options}</select></label>'
-
-    def data(self) -> str:
-        """Return the script element with the data of every figure and its texts, parsed when it is needed."""
-        words = ("title", "subtitle", "note")
-        variants = [{**figure.drawing(), **{word: getattr(figure, word) for word in words}} for figure in self.figures]
-        return f'<script type="application/json" id="data-{self.name}">{_script_json(variants)}</script>'
-
-
-def page(title: str, version: str, body: Iterable[str], panels: Sequence[Panel]) -> str:
-    """Return the whole HTML document with plotly.js, style and script inside."""
-    from plotly.offline import get_plotlyjs
-
+    `name` stands at the top of the page, and before the names of saved figures.
+    """
+    text = "\n".join(body)
+    variants = {panel.name: panel.variants() for panel in panels if isinstance(panel, Panel)}
+    data = {"plotly": packed_plotly(), "figures": packed(variants)}
+    if runs is not None:
+        data["cards"] = packed([run.cards for run in runs.runs])
+        data |= {f"run-{number}": run.packed for number, run in enumerate(runs.runs) if run.packed}
     return _PAGE.format(
         policy=CONTENT_POLICY,
         version=escape(version),
         title=escape(title),
         style=_resource("page.css"),
-        body="\n".join(body),
-        data="\n".join(panel.data() for panel in panels),
-        panels=_script_json([panel.name for panel in panels]),
-        themes=_script_json({"light": LIGHT, "dark": DARK}),
-        plotly=get_plotlyjs(),
-        script=_resource("page.js"),
+        theme=_resource("theme.js"),
+        controls=_controls(name, runs),
+        contents=_contents(text),
+        body=text,
+        page=_script_json(_about(name, version, panels, runs)),
+        packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
+        script='"use strict";\n(() => {\n' + "\n".join(map(_resource, _SCRIPTS)) + "\n})();",
     )
+
+
+def _about(name: str, version: str, panels: Sequence[Panel | RunPanel], runs: RunDetails | None) -> dict[str, object]:
+    """Return what the script needs at once: the panels, the runs, and the colours."""
+    found = runs.runs if runs else ()
+    return {
+        "name": name,
+        "version": version,
+        "panels": [
+            {"name": panel.name, "heading": panel.heading, "ofRun": isinstance(panel, RunPanel)} for panel in panels
+        ],
+        "runs": [{"label": run.label, "slug": run.slug, "kept": bool(run.packed)} for run in found],
+        "first": runs.first if runs else 0,
+        "themes": {"light": LIGHT, "dark": DARK},
+    }
+
+
+def _controls(name: str, runs: RunDetails | None) -> str:
+    """Return the bar that stays at the top: the contents, the choice of run, and the theme."""
+    choice = ""
+    if runs is not None and len(runs.runs) > 1:
+        options = "".join(
+            f'<option value="{number}"{" selected" if number == runs.first else ""}>{escape(run.label)}</option>'
+            for number, run in enumerate(runs.runs)
+        )
+        choice = (
+            '<div class="choose-run"><label for="run">Run</label>'
+            '<button type="button" id="previous" aria-label="Previous run">‹</button>'
+            f'<select id="run">{options}</select>'
+            '<button type="button" id="next" aria-label="Next run">›</button></div>'
+        )
+    themes = "".join(f'<option value="{theme}">{theme}</option>' for theme in ("auto", "light", "dark"))
+    return (
+        '<div class="top"><button type="button" id="menu" aria-expanded="false" aria-controls="contents">Contents'
+        "</button>"
+        f'<span class="of">{escape(name)}</span>{choice}'
+        f'<label class="theme">Theme <select id="theme">{themes}</select></label></div>'
+    )
+
+
+_ENTRY = re.compile(r'<(h2|section) class="[^"]*" id="([^"]+)" data-contents="([^"]+)"')
+
+
+def _contents(body: str) -> str:
+    """Return the list of contents: the parts of the page, and the cards of each that have a name."""
+    parts: list[tuple[str, list[str]]] = [('<a href="#content">Forecast</a>', [])]
+    for tag, name, heading in _ENTRY.findall(body):
+        link = f'<a href="#{name}">{heading}</a>'
+        if tag == "h2":
+            parts.append((link, []))
+        else:
+            parts[-1][1].append(link)
+    lists = (f"<ul>{''.join(f'<li>{link}</li>' for link in links)}</ul>" if links else "" for _, links in parts)
+    entries = "".join(f"<li>{link}{inner}</li>" for (link, _), inner in zip(parts, lists, strict=True))
+    return f'<nav id="contents" aria-label="Contents"><ul>{entries}</ul></nav>'
 
 
 def part(title: str) -> str:
     """Return the heading of a part of the page."""
-    return f'<h2 class="part">{escape(title)}</h2>'
+    return f'<h2 class="part" id="{_id(title)}" data-contents="{escape(title)}">{escape(title)}</h2>'
 
 
-def card(title: str, under: str, content: str, long: bool = False) -> str:
-    """Return a card with a heading, a line below it, and content, which is HTML."""
+def card(title: str, under: str, content: str, long: bool = False, name: str = "") -> str:
+    """Return a card with a heading, a line below it, and content, which is HTML; with a name it is in the contents."""
     line = f'<p class="under">{escape(under)}</p>' if under else ""
-    return f'<section class="card{" long" if long else ""}"><h3>{escape(title)}</h3>{line}{content}</section>'
+    place = f' id="{_id(name)}" data-contents="{escape(name)}"' if name else ""
+    return f'<section class="card{" long" if long else ""}"{place}><h3>{escape(title)}</h3>{line}{content}</section>'
+
+
+def of_run(name: str, html: str) -> str:
+    """Return a place for a card of the chosen run, with the card of the first one."""
+    return f'<div class="of-run" data-card="{escape(name)}">{html}</div>'
+
+
+def _id(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def bullets(items: Sequence[str]) -> str:
@@ -115,16 +167,49 @@ def bullets(items: Sequence[str]) -> str:
 
 def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str]) -> str:
     """Return a table in a box that scrolls sideways; columns named in `words` are texts, the rest numbers."""
-    words = set(words)
-    kinds = ["words" if heading in words else "number" for heading in headings]
-    head = _row("th", kinds, headings)
-    body = "".join(_row("td", kinds, row) for row in rows)
-    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    kinds = _kinds(headings, words)
+    head = "".join(f'<th class="{kind}">{escape(text)}</th>' for kind, text in zip(kinds, headings, strict=True))
+    body = "".join(f"<tr>{_cells(kinds, row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _row(tag: str, kinds: Sequence[str], texts: Sequence[str]) -> str:
-    cells = (f'<{tag} class="{kind}">{escape(text)}</{tag}>' for kind, text in zip(kinds, texts, strict=True))
-    return f"<tr>{''.join(cells)}</tr>"
+def choice_grid(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], words: Iterable[str], names: Sequence[str]
+) -> str:
+    """Return a table with a run in each row, which a click or its button chooses; a heading sorts.
+
+    `names` are those of the runs [num_rows].
+    """
+    kinds = _kinds(headings, words)
+    head = "".join(
+        f'<th class="{kind}" scope="col"><button type="button" class="sort">{escape(text)}</button></th>'
+        for kind, text in zip(kinds, headings, strict=True)
+    )
+    named = zip(rows, names, strict=True)
+    body = "".join(_choice_row(kinds, number, row, name) for number, (row, name) in enumerate(named))
+    table = f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll many">{table}</div>'
+
+
+def _choice_row(kinds: Sequence[str], number: int, row: Sequence[str], name: str) -> str:
+    button = f'<button type="button" class="pick" aria-label="Show {escape(name)}">{escape(row[0])}</button>'
+    first = f'<th scope="row" class="{kinds[0]}"{_value(row[0])}>{button}</th>'
+    return f'<tr data-run="{number}">{first}{_cells(kinds[1:], row[1:], _value)}</tr>'
+
+
+def _kinds(headings: Sequence[str], words: Iterable[str]) -> list[str]:
+    named = set(words)
+    return ["words" if heading in named else "number" for heading in headings]
+
+
+def _cells(kinds: Sequence[str], texts: Sequence[str], value: Callable[[str], str] = lambda text: "") -> str:
+    cells = zip(kinds, texts, strict=True)
+    return "".join(f'<td class="{kind}"{value(text)}>{escape(text)}</td>' for kind, text in cells)
+
+
+def _value(text: str) -> str:
+    number = sort_number(text)
+    return "" if number is None else f' data-value="{number:.9g}"'
 
 
 def _script_json(document: object) -> str:

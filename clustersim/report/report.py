@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from clustersim.arguments import check_type
 from clustersim.errors import InputError
 from clustersim.report.answer import rows
-from clustersim.report.figures import FIGURES
-from clustersim.report.page import Panel, page, part
+from clustersim.report.figures import FIGURES, SweepFigure
+from clustersim.report.page import page, part
+from clustersim.report.panel import Panel, RunPanel
+from clustersim.report.run_details import RunDetails, run_details
 from clustersim.report.sections import all_runs, header, how_sure, reproduce
 from clustersim.results import Sweep, write_atomically
 
-_MOST_BESIDE = 10
+_MOST_BESIDE = 7
 """Columns of the table of all runs that fit beside a figure on a screen of 1,300 pixels."""
 
 
 def write_report(sweep: Sweep, path: str | Path) -> Path:
-    """Write the report of a sweep as one self-contained HTML file of about 5 MB; nothing is simulated."""
+    """Write the report of a sweep as one self-contained HTML file of at most 1.5 MB; nothing is simulated."""
     check_type("sweep", sweep, Sweep, "a Sweep, as clustersim.sweep gives it")
     check_type("path", path, (str, PurePath), "a file to write")
     return write_atomically(path, report_html(sweep))
@@ -28,7 +30,8 @@ def report_html(sweep: Sweep) -> str:
     """Return the report as HTML. The first screen has the forecast; everything below is optional reading."""
     if not sweep.runs:
         raise InputError("there is nothing to report: the sweep has no runs", got="no runs", allowed="at least one run")
-    panels = {where: _panels(sweep, where) for where in ("answer", "why", "how sure")}
+    details = run_details(sweep)
+    panels = {where: list(_panels(sweep, details, where)) for where in ("answer", "why", "how sure")}
     html = {where: [panel.html() for panel in found] for where, found in panels.items()}
     body = [
         header(sweep),
@@ -37,23 +40,30 @@ def report_html(sweep: Sweep) -> str:
         *html["why"],
         part("Error and assumptions"),
         *html["how sure"],
-        *how_sure(sweep),
+        f'<div class="cards">{"".join(how_sure(sweep))}</div>',
         part("Reproduce"),
         *reproduce(sweep),
         f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from the network.</footer>",
     ]
     drawn = [panel for found in panels.values() for panel in found]
-    return page(f"{sweep.name}: clustersim forecast", sweep.version, body, drawn)
+    return page(f"{sweep.name}: clustersim forecast", sweep.version, body, drawn, details, sweep.name)
 
 
 def _answer(sweep: Sweep, panels: Sequence[str]) -> list[str]:
     """Return the table of all runs beside the first figure, or above it where its columns need the whole width."""
     table = all_runs(sweep)
     if len(rows(sweep)[0]) > _MOST_BESIDE:
-        return [table, *panels]
+        return [table, f'<div class="pair">{"".join(panels)}</div>' if len(panels) == 2 else "".join(panels)]
     return [f'<div class="two">{panels[0]}<div>{table}{"".join(panels[1:])}</div></div>']
 
 
-def _panels(sweep: Sweep, where: str) -> list[Panel]:
-    made = ((name, kind, kind.make(sweep)) for name, kind in FIGURES.items() if kind.part == where)
-    return [Panel(name, figures, kind.choose) for name, kind, figures in made if figures]
+def _panels(sweep: Sweep, details: RunDetails, where: str) -> Iterator[Panel | RunPanel]:
+    """Yield the panels of a part of the page: figures of the sweep, and those that any run has."""
+    for name, kind in FIGURES.items():
+        if kind.part != where:
+            continue
+        if not isinstance(kind, SweepFigure):
+            if name in details.panels:
+                yield RunPanel(name, kind.heading, details.figures.get(name))
+        elif figures := kind.make(sweep):
+            yield Panel(name, figures, kind.choose, kind.heading)

@@ -7,12 +7,13 @@ from html import escape
 from shlex import quote
 
 from clustersim.report.anchor import anchor_card
-from clustersim.report.answer import Tile, answer, rows, tiles
+from clustersim.report.answer import Tile, rows, tiles
 from clustersim.report.band import band_basis, band_sentence
+from clustersim.report.findings import findings
 from clustersim.report.machine import machine
-from clustersim.report.page import bullets, card, grid
+from clustersim.report.page import bullets, card, choice_grid, grid, of_run
 from clustersim.report.published import METRICS, comparisons
-from clustersim.report.series import headline, run_label, varied
+from clustersim.report.series import headline, run_label, runs_in_order, varied
 from clustersim.report.words import percent, plural, size
 from clustersim.results import Run, Sweep
 
@@ -30,14 +31,19 @@ _PROVENANCE = {
 
 
 def header(sweep: Sweep) -> str:
-    """Return the name of the scenario, the answer in a sentence, the numbers, and whether there are warnings."""
+    """Return the name of the scenario, the answer, the numbers, and whether there are warnings.
+
+    The first sentence of the answer is the heading of the page, the others follow it.
+    """
+    first, *others = findings(sweep)
     numbers = "".join(_tile(tile) for tile in tiles(sweep))
     banner = ""
     if sweep.warnings:
         number = plural(len(sweep.warnings), "warning")
         banner = f'<p class="banner"><a href="#warnings">{number}</a>: {escape(sweep.warnings[0])}</p>'
     return (
-        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(answer(sweep))}</h1>'
+        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(first)}</h1>'
+        f'<p class="more">{escape(" ".join(others))}</p>'
         f'<p class="note">{escape(machine(sweep))}</p></header>{banner}'
         f'<dl class="tiles">{numbers}</dl>'
     )
@@ -51,7 +57,7 @@ def _tile(tile: Tile) -> str:
 
 
 def all_runs(sweep: Sweep) -> str:
-    """Return the table of all runs."""
+    """Return the table of all runs, which the reader sorts, and in which a row is the choice of that run."""
     headings, body = rows(sweep)
     title = "One run" if len(body) == 1 else f"All {len(body)} runs"
     texts = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
@@ -59,7 +65,11 @@ def all_runs(sweep: Sweep) -> str:
     under = "Means over workers and iterations."
     if "baseline" in headings:
         under += " Each run has its own baseline, in samples/s: one GPU at its batch, or the one in the scenario."
-    return card(title, under, grid(headings, body, words))
+    if len(body) == 1:
+        return card(title, under, grid(headings, body, words), name="Runs")
+    under += " Click a heading to sort, and a row to see that run."
+    names = [run_label(sweep, run) for run in runs_in_order(sweep)]
+    return card(title, under, choice_grid(headings, body, words, names), name="Runs")
 
 
 def sources(sweep: Sweep) -> str:
@@ -73,7 +83,8 @@ def sources(sweep: Sweep) -> str:
          "; ".join(filter(None, (row.source, row.note)))]
         for row in found
     ]  # fmt: skip
-    return card("Sources of the published figures", "Error is forecast / published − 1.", grid(headings, body, _WORDS))
+    title, under = "Sources of the published figures", "Error is forecast / published − 1."
+    return card(title, under, grid(headings, body, _WORDS), long=True, name="Sources")
 
 
 def provenance(run: Run, label: str) -> str:
@@ -93,6 +104,7 @@ def provenance(run: Run, label: str) -> str:
         f"{share} of the compute time {says[most]}",
         f"Provenance of the compute time: {label}.",
         f'<div class="bar">{bar}</div><ul class="keys">{words}</ul>',
+        name="Provenance",
     )
 
 
@@ -103,27 +115,32 @@ def memory(run: Run, label: str) -> str:
         return ""
     title = f"The GPU that holds most uses {size(run.memory_bytes)}; the largest part is {parts[0][0]}"
     body = [[part, size(value), percent(value / run.memory_bytes)] for part, value in parts]
-    return card(title, f"Memory by its contents: {label}.", grid(["what", "memory", "share"], body, _WORDS))
+    under = f"Memory by its contents: {label}."
+    return card(title, under, grid(["what", "memory", "share"], body, _WORDS), name="Memory")
 
 
 def band(run: Run) -> str:
     """Return where the measurement is expected and what that rests on."""
     if run.band is None:
-        return card("No band", "Too few checked forecasts, or a result of an earlier version.", "")
+        return card("No band", "Too few checked forecasts, or a result of an earlier version.", "", name="Band")
     title = "A forecast like this one was never checked" if run.band.unchecked else "How sure the forecast is"
     basis = band_basis(run.band)
-    return card(title, f"{band_sentence(run)} {basis[0].upper()}{basis[1:]}.", "")
+    return card(title, f"{band_sentence(run)} {basis[0].upper()}{basis[1:]}.", "", name="Band")
+
+
+def run_cards(run: Run, label: str) -> dict[str, str]:
+    """Return the cards of one run, by name; the page shows those of the run that the reader chooses."""
+    return {"band": band(run), "provenance": provenance(run, label), "memory": memory(run, label)}
 
 
 def how_sure(sweep: Sweep) -> Iterator[str]:
     """Yield the cards on the error of the forecast and its inputs."""
     run = headline(sweep)
-    label = run_label(sweep, run)
+    cards = {name: of_run(name, html) for name, html in run_cards(run, run_label(sweep, run)).items()}
     yield sources(sweep)
     yield anchor_card(sweep)
-    yield band(run)
-    yield provenance(run, label)
-    yield f'<div id="warnings">{_list("warning", sweep.warnings, "No problem was found.")}</div>'
+    yield from cards.values()
+    yield _list("warning", sweep.warnings, "No problem was found.")
     yield _list("assumption", sweep.assumptions, "No value of the data sheets used is a guess.")
     yield _list(
         "shortcut",
@@ -131,13 +148,12 @@ def how_sure(sweep: Sweep) -> Iterator[str]:
         "Every event was simulated.",
         "Exact to 1e-9; --exact turns them off.",
     )
-    yield memory(run, label)
 
 
 def _list(one: str, items: tuple[str, ...], nothing: str, under: str = "") -> str:
     if not items:
-        return card(f"No {one}s", nothing, "")
-    return card(plural(len(items), one).capitalize(), under, bullets(items), long=True)
+        return card(f"No {one}s", nothing, "", name=f"{one.capitalize()}s")
+    return card(plural(len(items), one).capitalize(), under, bullets(items), long=True, name=f"{one.capitalize()}s")
 
 
 def reproduce(sweep: Sweep) -> Iterator[str]:
@@ -146,7 +162,7 @@ def reproduce(sweep: Sweep) -> Iterator[str]:
     command = f"clustersim run {quote(file)} --seed {sweep.seed}"
     yield card(
         "Run it again", f"With clustersim {sweep.version}; the scenario below saved as {file}.",
-        f"<pre>{escape(command)}</pre>",
+        f"<pre>{escape(command)}</pre>", name="Command",
     )  # fmt: skip
     if sweep.scenario_text:
         yield card(
@@ -154,4 +170,5 @@ def reproduce(sweep: Sweep) -> Iterator[str]:
             "As it was run: with the file that it extends, and with every --set.",
             f"<pre>{escape(sweep.scenario_text)}</pre>",
             long=True,
+            name="Scenario",
         )

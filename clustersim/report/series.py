@@ -121,7 +121,7 @@ def axis_value(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         if len(leaf) == 1:
             return f"{leaf}={count(value)}"
-        return f"{key if leaf in ('per_gpu', 'num') else leaf} {count(value)}"
+        return f"{key if leaf in ('per_gpu', 'global', 'num') else leaf} {count(value)}"
     if isinstance(value, Mapping):
         inner = (
             axis_value(key if name == "kind" else name, part)
@@ -190,8 +190,13 @@ def of_model(sweep: Sweep) -> str:
     return f" of {sweep.runs[0].axes['model']}" if "model" in varied(sweep) else ""
 
 
-def runs_with_figures(sweep: Sweep, limit: int) -> tuple[Run, ...]:
-    """Return the runs with figures of their own: the headline, others of its size, then all others by size."""
+def runs_in_order(sweep: Sweep) -> list[Run]:
+    """Return all runs, series by series: the order of the table and of the page's choice of run."""
+    return [run for one in series(sweep) for run in one.runs]
+
+
+def runs_with_figures(sweep: Sweep, limit: int | None = None) -> tuple[Run, ...]:
+    """Return the runs, those first whose own figures tell most: the headline, others of its size, then by size."""
     rivals = largest(sweep)
     others = [run for run in sweep.runs if not any(run is rival for rival in rivals)]
     others.sort(key=lambda run: (-run.num_gpus, -run.samples_per_s))

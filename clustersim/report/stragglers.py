@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import MIN_WAITING_SHARE
+from clustersim.report.lanes import MIN_WAITING_SHARE, QUIET_WAITING_SHARE
 from clustersim.report.lateness import CAUSES, IterationTable, LastRank, find_last_ranks, iteration_table
 from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.rank_names import host_names, rank_name
@@ -48,6 +48,7 @@ class Stragglers:
     last_ranks: tuple[tuple[LastRank, float], ...]
     length_s: float
     note: str
+    quiet: str
 
 
 def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Stragglers | None:
@@ -82,7 +83,14 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
         last_ranks=tuple(marked),
         length_s=max(cycle.end_s for cycle in cycles) - origin_s,
         note=note,
+        quiet=quiet_waiting(run),
     )
+
+
+def quiet_waiting(run: Run) -> str:
+    """Say that ranks hardly wait for one another; empty where they do."""
+    share = sum(run.cycles.waiting_s) / _busy_s(run)
+    return f"Ranks wait for one another for {percent(share)} of the time." if share < QUIET_WAITING_SHARE else ""
 
 
 def _busy_s(run: Run) -> float:
@@ -192,7 +200,7 @@ def draw_stragglers(data: Stragglers) -> Figure:
         "Waiting is drawn before communication."
     )
     narrow = {"yaxis": {"ticktext": [str(rank) for rank in data.ranks]}, "xaxis": {"nticks": 5}}
-    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)
+    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note, quiet=data.quiet)
 
 
 def _lane(rank: int, name: str) -> str:

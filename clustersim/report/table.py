@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clustersim.report.anchor import anchor_lines, without_anchor
 from clustersim.report.answer import METRIC_COLUMNS, limits, real_tokens, rows, time_rows
 from clustersim.report.band import band_lines
+from clustersim.report.findings import findings
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.series import series, varied
@@ -57,7 +58,7 @@ def _runs(sweep: Sweep, shares: bool) -> TextTable:
         for label, texts in _published_lines(compared):
             add(texts, "bold" if label == "error" else "dim", label)
     title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
-    caption = "\n".join((machine(sweep), *limits(sweep), *real_tokens(sweep)))
+    caption = "\n".join((*findings(sweep), machine(sweep), *limits(sweep), *real_tokens(sweep)))
     return TextTable(title, (*headings, *parts), tuple(lines), 1 + len(varied(sweep)), caption)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from clustersim.units import format_duration, format_size
 
 THIN = "\u202f"
@@ -65,6 +67,27 @@ def gpus(number: int) -> str:
     ('1 GPU', '128 GPUs')
     """
     return f"{count(number)}{THIN}GPU{'' if number == 1 else 's'}"
+
+
+_UNITS = {
+    **{"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0},
+    **{"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15},
+}
+_NUMBER = re.compile(rf"[^\d+−-]*([+−-]?\d[\d{THIN}]*(?:\.\d+)?(?:e[+-]?\d+)?)[{THIN} ]?([a-zA-Zµ]*)")
+
+
+def sort_number(text: str) -> float | None:
+    """Return the number by which a cell of a table is sorted: its first one, in base units; None without one.
+
+    >>> sort_number(duration(0.0123)), sort_number("1\u202f074–2\u202f733 ?"), sort_number(percent(-0.034))
+    (0.0123, 1074.0, -3.4)
+    >>> sort_number("–") is None
+    True
+    """
+    found = _NUMBER.match(text)
+    if found is None:
+        return None
+    return float(found[1].replace(THIN, "").replace("−", "-")) * _UNITS.get(found[2], 1.0)
 
 
 def plural(number: int, one: str) -> str:

@@ -16,6 +16,7 @@ from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.memory_over_time import TimedPass, memory_over_time
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS
 from clustersim.results import (
+    Baseline,
     Interval,
     MemoryLine,
     PublishedFigure,
@@ -93,6 +94,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         },
         iteration_dollars=dollars(kinds, iteration_s, point.prices),
         tokens_per_sample=_tokens(setup),
+        baseline=_baseline(setup),
         **flop_utilisation(setup, samples_per_s, kinds)._asdict(),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
@@ -200,6 +202,11 @@ def _speedup(setup: Setup, samples_per_s: float) -> float | None:
     return samples_per_s / (
         baseline.samples_per_s if baseline and baseline.samples_per_s else setup.one_gpu_samples_per_s
     )
+
+
+def _baseline(setup: Setup) -> Baseline:
+    gpu, batch = load_gpu(setup.kinds_in_use[0]).title, setup.one_gpu_batch
+    return Baseline(1, batch, 1, setup.one_gpu_samples_per_s, f"one {gpu} at a batch of {batch}")
 
 
 def _basis(setup: Setup) -> str:

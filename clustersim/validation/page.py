@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from clustersim.report.page import Panel, bullets, card, grid, page, part
+from clustersim.report.page import bullets, card, grid, page, part
+from clustersim.report.panel import Panel
 from clustersim.report.words import percent, plural
 from clustersim.results import write_atomically
 from clustersim.validation.figures import (

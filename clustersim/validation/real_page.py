@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from clustersim.report.figure import Figure, layout, legend
-from clustersim.report.page import Panel, bullets, card, grid, page, part
+from clustersim.report.page import bullets, card, grid, page, part
 from clustersim.report.palette import series_colour
+from clustersim.report.panel import Panel
 from clustersim.report.words import percent, plural, size
 from clustersim.results import write_atomically
 from clustersim.validation.figures.marks import log_axis

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from clustersim.interchange.csv_table import csv_rows
-from clustersim.report.answer import answer, rows, tiles
+from clustersim.report.answer import rows, tiles
 from clustersim.report.band import band_basis, band_cell, band_lines, band_sentence
+from clustersim.report.findings import answer
 from clustersim.report.rates import draw_rates
 from clustersim.report.scaling import draw_scaling, scaling_data
 from clustersim.report.sections import band

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from clustersim.report import write_topology
 from clustersim.report.cluster import MAX_NODES, cluster_data, draw_cluster
 from clustersim.topology import Topology, load_topology
+from tests.report.page_parts import about, unpacked
 
 STAR = {"kind": "star", "num_hosts": 4, "link": "8 Gbit/s", "hop": "1 us"}
 
@@ -70,6 +70,5 @@ def test_the_page_is_one_file_that_names_the_cluster_and_escapes_it(tmp_path: Pa
     text = write_topology(topology, tmp_path / "lab.html").read_text()
     assert "<title>&lt;b&gt;lab&lt;/b&gt;: cluster</title>" in text
     assert "<b>lab</b>" not in text
-    panels = re.search(r'id="panels">(.*?)</script>', text, re.DOTALL)
-    assert panels is not None
-    assert json.loads(panels[1]) == ["cluster"]
+    assert [panel["name"] for panel in about(text)["panels"]] == ["cluster"]
+    assert list(json.loads(unpacked(text, "figures"))) == ["cluster"]

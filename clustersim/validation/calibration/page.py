@@ -7,7 +7,8 @@ from html import escape
 from pathlib import Path
 
 from clustersim import __version__
-from clustersim.report.page import Panel, bullets, card, grid, page
+from clustersim.report.page import bullets, card, grid, page
+from clustersim.report.panel import Panel
 from clustersim.report.words import duration, percent, plural, size
 from clustersim.results import write_atomically
 from clustersim.validation.calibration.calibrate import Calibration

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from clustersim.report.page import Panel, bullets, card, grid, page
+from clustersim.report.page import bullets, card, grid, page
+from clustersim.report.panel import Panel
 from clustersim.report.words import percent, plural
 from clustersim.results import write_atomically
 from clustersim.results.checked import shipped_forecasts
