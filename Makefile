@@ -33,7 +33,7 @@ test-browser: $(VENV)/.installed-browser
 
 # The site in site/, from docs/ and mkdocs.yml: every warning, such as a link that leads nowhere, is an error.
 docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 	@echo "open site/index.html"
 
 test-docs: $(VENV)/.installed-docs

@@ -19,7 +19,10 @@ from ruamel.yaml import YAML
 
 from clustersim.cli import app, main
 from clustersim.cli.listing import SECTIONS
+from clustersim.results.checked import shipped_forecasts
 from clustersim.scenario.reference import key_paths, reference_page, table_with_examples
+from clustersim.validation.register import shipped_entries
+from clustersim.validation.score import Summary, summarise
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -47,13 +50,13 @@ with null for what does not apply.
 COMMON_HEADING = """\
 # The 40 most common keys
 
-[All keys](scenario.md) are on a page of their own, by section. `clustersim explain KEY` prints what a key takes and means,
-in the same words.
+[All keys](scenario.md) are on a page of their own, by section. `clustersim explain KEY` prints what a key takes and
+means, in the same words.
 
-The 40 are chosen by a rule, and this page is generated (`make reference`). Counted are the scenarios that are shipped,
-those in `validate`, and those in README and on these pages. The share of files in which a key is written is taken for
-each of the three, and the keys with the highest mean are here, by subject. `name`, and keys called `description` or
-`source`, are left out. The example is what these files write most often, the number 1 aside.
+The 40 are chosen by a rule, and this page is generated (`make reference`). Counted are the scenarios that are
+shipped, those in `validate`, and those in README and on these pages. The share of files in which a key is written is
+taken for each of the three, and the keys with the highest mean are here, by subject. `name`, and keys called
+`description` or `source`, are left out. The example is what these files write most often, the number 1 aside.
 """
 NUM_COMMON = 40
 SUBJECTS = {
@@ -70,47 +73,49 @@ _YAML_BLOCK = re.compile(r"^```yaml[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL
 ACCURACY = """\
 # How right is it
 
-This page is generated (`make reference`) from [the register](register.md), [the cases](validation.md) and
-[the study of the bands](coverage.md).
+This page is generated (`make reference`) from [the register](register.md), [the cases](validation.md) and [the study
+of the bands](coverage.md).
 
-![Share of forecasts within an error: those made before their figures were known, and cases seen during development](images/register.png)
+![Share of forecasts within an error: first forecasts, and cases seen during development](images/register.png)
 
 ## How right
 
-- **Before the figure is known**, as for your training: the median error is {register_median} %, and nine in ten forecasts are
-  within {register_p90} % ({register_points} figures of {register_sources} sources with equal weight). Each was written down first and
-  compared afterwards: [the register](register.md).
-- **With one run that you measured**: {anchored_median} % and {anchored_p90} % for the other runs, in {anchored_points} figures that could be
-  seen during development ([anchor a forecast](how-to/anchor-a-forecast.md)). It is the cheapest way to a good forecast.
-- **Where development could see the figures**: {cases_median} % and {cases_p90} % in {cases_points} figures ([the cases](validation.md)). That is not
-  the error to expect of a new forecast.
-- **Which of two is quicker**: of the pairs of strategies or layouts that differ by more than 5 %, {orderings} % are ranked as measured. So a
-  comparison of options is more certain than the rate of each of them.
+- **Before the figure is known**, as for your training: the median error is {register_median} %, and nine in ten
+  forecasts are within {register_p90} % ({register_points} figures of {register_sources} sources with equal weight).
+  Each was written down first and compared afterwards: [the register](register.md).
+- **With one run that you measured**: {anchored_median} % and {anchored_p90} % for the {anchored_points} other figures
+  of those trainings of the register that have several ([anchor a forecast](how-to/anchor-a-forecast.md)). It is the
+  cheapest way to a good forecast.
+- **Where development could see the figures**: {cases_median} % and {cases_p90} % in {cases_points} figures ([the
+  cases](validation.md)). That is not the error to expect of a new forecast.
+- **Which of two is quicker**: of the pairs of strategies or layouts in these cases that differ by more than 5 %, {orderings} % are
+  ranked as measured. So a comparison of options is more certain than the rate of each of them.
 
 ## For what
 
-The forecasts of the register by the median of their errors. Look for the one that is most like yours; if none is, be careful.
+The forecasts of the register by the median of their errors. Look for the one that is most like yours; if none is, be
+careful.
 
 {by_error}
 ## How sure
 
-Every forecast states a band: the measurement is expected inside it with a probability of 90 %. For sources that a band
-was not made from, {held} % of the measurements were inside ({band_figures} figures of {band_sources} sources); of bands made from older sources
-only, {held_later} % held. The upper end of a band is {band_width} times the lower one in the median, and {anchored_width} times with a measured run. Where
-nothing like a forecast was ever checked, the forecast says so. [How bands are made](coverage.md).
+Every forecast states a band: the measurement is expected inside it with a probability of 90 %. For sources that a
+band was not made from, {held} % of the measurements were inside ({band_figures} figures of {band_sources} sources);
+of bands made from older sources only, {held_later} % held. The upper end of a band is {band_width} times the lower
+one in the median, and {anchored_width} times with a measured run. Where nothing like a forecast was ever checked, the
+forecast says so. [How bands are made](coverage.md).
 
-Numbers that nothing has measured are marked `assumed`, and each report lists those that it rests on. Parts are checked by
-themselves: [matrix products, collectives and the host](validation.md#kernels-collectives-host) against measurements that nothing was fitted
-to, collectives against their closed forms to 1e-9, and the network [against SimGrid](benchmarks.md). On your own machines you can check
-[against your measurements](how-to/check-against-measurements.md) or in [the lab](how-to/run-the-lab.md).
+Numbers that nothing has measured are marked `assumed`, and each report lists those that it rests on. Parts are
+checked by themselves: [matrix products, collectives and the host](validation.md#kernels-collectives-host) against
+measurements that nothing was fitted to, collectives against their closed forms to 1e-9, and the network [against
+SimGrid](benchmarks.md). On your own machines you can check [against your
+measurements](how-to/check-against-measurements.md) or in [the lab](how-to/run-the-lab.md).
 """
 FIGURES = {
     "register": r"First forecasts, (?P<register_sources>\d+) sources: (?P<register_points>\d+) points, "
     r"median error (?P<register_median>[\d.]+)%, 90th percentile (?P<register_p90>[\d.]+)%",
     "validation": r"Predicted: (?P<cases_points>\d+) points, median error (?P<cases_median>[\d.]+)%, "
-    r"90th percentile (?P<cases_p90>[\d.]+)%.* orderings right (?P<orderings>[\d.]+)%[\s\S]*"
-    r"- Anchored, all groups: (?P<anchored_points>\d+) points, median error (?P<anchored_median>[\d.]+)%, "
-    r"90th percentile (?P<anchored_p90>[\d.]+)%",
+    r"90th percentile (?P<cases_p90>[\d.]+)%.* orderings right (?P<orderings>[\d.]+)%",
     "coverage": r"Used are (?P<band_figures>\d+) figures of (?P<band_sources>\d+) sources[\s\S]*?"
     r"## Coverage, leaving one source out[\s\S]*?\| 90% \| (?P<held>[\d.]+)% \| (?P<band_width>[\d.]+)[\s\S]*?"
     r"## Coverage over time[\s\S]*?\| 90% \| \d+ \| \d+ \| (?P<held_later>[\d.]+)%[\s\S]*?"
@@ -143,8 +148,31 @@ def accuracy_page() -> str:
     for name, pattern in FIGURES.items():
         found = re.search(pattern, texts[name])
         assert found is not None, f"docs/{name}.md has another form than docs/generate.py reads"
-        figures |= {key: text if key.endswith(("points", "width")) else _rounded(text) for key, text in found.groupdict().items()}
+        figures |= found.groupdict()
+    anchored = anchored_in_the_register()
+    figures |= {"anchored_points": str(anchored.num_points)}
+    figures |= {
+        "anchored_median": _percent(anchored.median_abs_error),
+        "anchored_p90": _percent(anchored.p90_abs_error),
+    }
+    for name, text in figures.items():
+        if name.endswith(("median", "p90", "orderings", "held", "later")):
+            figures[name] = _rounded(text)
     return ACCURACY.format(**figures, by_error=_by_error(texts["register"]))
+
+
+def anchored_in_the_register() -> Summary:
+    """Return the errors of the register's trainings with several figures, the smallest of which is an anchor."""
+    entries, by_source = shipped_entries(), defaultdict[str, list[float]](list)
+    for checked in shipped_forecasts().of_anchored(True):
+        if checked.case in entries:
+            by_source[checked.source] += [1 / ratio - 1 for ratio in checked.ratios]
+    return summarise(list(by_source.values()))
+
+
+def _percent(error: float | None) -> str:
+    assert error is not None
+    return f"{100 * error:.1f}"
 
 
 def _rounded(percent: str) -> str:
@@ -205,7 +233,7 @@ def common_keys(collections: Iterable[list[str]]) -> dict[str, str]:
             for path, example in keys.items():
                 shares[path] += 1 / len(found)
                 written[path][example] += 1
-    common = sorted(known, key=lambda path: (-round(shares[path], 9), path))[:NUM_COMMON]
+    common = sorted(set(known) & set(shares), key=lambda path: (-round(shares[path], 9), path))[:NUM_COMMON]
     return {path: _example(written[path]) for path in known if path in common}
 
 
@@ -214,7 +242,10 @@ def _is_scenario(document: Any) -> bool:
 
 
 def _keys_of(value: Any, path: str = "", outer: str = "{}") -> Iterator[tuple[str, str]]:
-    """Yield each key that holds a scalar or a list of them, with a line of YAML that sets it; `{}` is its place there."""
+    """Yield each key that holds a scalar or a list of them, with a line of YAML that sets it.
+
+    `outer` is the line around `value`, with `{}` in its place.
+    """
     if isinstance(value, list) and any(isinstance(element, dict) for element in value):
         for element in value:
             yield from _keys_of(element, path, outer.replace("{}", "[{}]"))

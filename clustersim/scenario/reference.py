@@ -15,8 +15,8 @@ from clustersim.scenario.schema_unions import keys_of_members
 _HEAD = """# Scenario keys
 
 This page is generated from the models that read a scenario (`make reference`); `clustersim schema` prints the same
-as JSON Schema for editors, and `clustersim explain KEY` prints one key. [The 40 most common keys](common-keys.md) are on
-a page of their own, with an example each.
+as JSON Schema for editors, and `clustersim explain KEY` prints one key. [The 40 most common keys](common-keys.md)
+are on a page of their own, with an example each.
 
 A scenario is a YAML file. Quantities have a unit: `56 Gbit/s`, `600 ns`, `25 MiB`. Any value may be a list of
 values, and then there is a forecast for each of them: `num_gpus: [1, 32, 128]`. A map may be left out if all its
@@ -76,7 +76,9 @@ def brief(text: str, longest: int = 160) -> str:
     first = text.partition("; or: ")[0]
     if len(first) <= longest:
         return first
-    ends = [end for end in range(longest) if first[end : end + 2] in {", ", "; ", ". ", ": "} and _is_whole(first[:end])]
+    ends = [
+        end for end in range(longest) if first[end : end + 2] in {", ", "; ", ". ", ": "} and _is_whole(first[:end])
+    ]
     return f"{first[: ends[-1]]} …" if ends else first
 
 
@@ -131,7 +133,7 @@ def _explained(path: str, part: Schema, definition: Schema, titles: dict[str, st
     lines += [f"  of: {', '.join(of)}"] if 0 < len(of) < len(members) else []
     inner = [name for reference, _ in _references(part) for name in titles if name == reference]
     lines += [f"  keys: {', '.join(_keys(plain_schema()['$defs'][name]))}" for name in inner]
-    lines += wrap(part.get("description", ""), 100, initial_indent="  ", subsequent_indent="  ")
+    lines += wrap(part.get("description", ""), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(line.replace("`", "") for line in lines if line)
 
 
