@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import log10
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -17,7 +18,7 @@ from clustersim.model import load_model
 from clustersim.scenario import load_scenario
 from clustersim.scenario.anchors import gpus_of
 from clustersim.validation.case import Case, load_cases
-from tools.gallery import browser_page, save_png
+from gallery import browser_page, save_png
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "llama-h100.png"
@@ -98,13 +99,11 @@ def figure(found: list[Point]) -> dict[str, object]:
 
 
 def _layout(low: float, high: float) -> dict[str, object]:
-    from math import log10
-
     axis = {
         "type": "log",
         "range": [log10(low), log10(high)],
-        "tickvals": [200, 500, 1000, 2000, 5000, 10000, 20000],
-        "ticktext": ["200", "500", "1,000", "2,000", "5,000", "10,000", "20,000"],
+        "tickvals": [500, 1000, 2000, 5000, 10000, 20000],
+        "ticktext": ["500", "1,000", "2,000", "5,000", "10,000", "20,000"],
         "gridcolor": "#eee",
         "linecolor": "#444",
         "zeroline": False,
@@ -127,16 +126,17 @@ def title(found: list[Point]) -> str:
     errors = [abs(each.forecast / each.measured - 1.0) for each in found]
     sizes = [each.num_gpus for each in found]
     return (
-        f"Llama on {min(sizes)} to {max(sizes):,} H100: half of {len(found)} forecasts are within {100 * median(errors):.0f} %, "
-        f"nine in ten within {100 * quantiles(errors, n=10)[-1]:.0f} % of what was measured"
+        f"Llama on {min(sizes)} to {max(sizes):,} H100: half of {len(found)} published figures are forecast within "
+        f"{100 * median(errors):.0f} %, nine in ten within {100 * quantiles(errors, n=10)[-1]:.0f} %"
     )
 
 
 def main() -> None:
     found = points()
     print(title(found))
+    under = f"Published figures of {len({each.case for each in found})} sources, all known while clustersim was developed."
     with browser_page() as page:
-        save_png(page, figure(found), title(found), PICTURE)
+        save_png(page, figure(found), title(found), under, PICTURE)
 
 
 if __name__ == "__main__":
