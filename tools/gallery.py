@@ -1,6 +1,6 @@
 """Makes the gallery: docs/gallery.md and docs/images/gallery, each figure from a shipped scenario (`python tools/gallery.py`).
 
-With names of figures, only their pictures are made anew. Needs Chromium and the extra `browser`.
+With names of figures, only their pictures are made anew; `report` is the picture of a whole report in the README. Needs Chromium and the extra `browser`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ GALLERY = (
     Picture("timeline", "What happens in one iteration?", "gpipe-bubble", ("parallelism.micro_batches=4",)),
     Picture("stragglers", "Who waits for whom?", "bounded-staleness"),
     Picture("who-was-last", "Why was the last rank last?", "asynchronous"),
-    Picture("ranks", "Do all ranks do the same?", "stragglers"),
+    Picture("ranks", "Do all ranks do the same?", "firecaffe-googlenet"),
     Picture("link-classes", "Which kind of link is the bottleneck?", "where-servers-live"),
     Picture("links", "Which link is the bottleneck?", "which-all-reduce"),
     Picture("memory-over-time", "When is the memory full?", "gpipe-bubble", ("parallelism.micro_batches=4",)),
@@ -178,10 +178,24 @@ def _written_titles() -> dict[str, str]:
     return {name.removesuffix(".png"): title for title, name in pictures}
 
 
+def draw_report(scenario: str = "firecaffe-googlenet") -> None:
+    """Save the first screen of a report as docs/images/report.png."""
+    with browser_page() as page, tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.html"
+        clustersim.write_report(clustersim.sweep(clustersim.load_scenario(scenario)), str(report))
+        page.set_viewport_size({"width": 1280, "height": 1300})
+        page.goto(report.as_uri())
+        page.wait_for_selector("body[data-drawn]", timeout=60_000)
+        page.wait_for_timeout(500)
+        page.screenshot(path=DOCS / "images" / "report.png")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figures", nargs="*", help="only these figures; default: all")
+    parser.add_argument("figures", nargs="*", help="only these figures, or `report` (docs/images/report.png); default: all")
     chosen = parser.parse_args().figures
+    if not chosen or "report" in chosen:
+        draw_report()
     titles = draw([each for each in GALLERY if not chosen or each.figure in chosen])
     missing = [each.figure for each in GALLERY if (not chosen or each.figure in chosen) and each.figure not in titles]
     if missing:
