@@ -206,11 +206,11 @@ def _write_files(
     """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
     if folder is not None:
-        from clustersim.results import keep_earlier, write_sweep
+        from clustersim.results import save_run
 
-        if kept := keep_earlier(result, folder / "result.json"):
+        if kept := save_run(result, folder / "result.json"):
             written["kept the earlier run"] = kept
-        written["result"] = write_sweep(result, folder / "result.json")
+        written["result"] = folder / "result.json"
     if report is not None:
         from clustersim.report import write_report
 
