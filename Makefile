@@ -7,13 +7,16 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-notebook test-lab test-all check reference bench validation residuals coverage lab clean
+# Tests that need no extra.
+FAST = not tables and not torch and not browser and not notebook and not site and not lab
+
+.PHONY: demo test fuzz test-tables test-torch test-browser test-notebook test-docs test-lab test-all check reference docs bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
 
 test: check
-	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not notebook and not lab"
+	$(python) -m pytest -n auto -m "$(FAST)"
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -34,6 +37,14 @@ test-browser: $(VENV)/.installed-browser
 test-notebook: $(VENV)/.installed-notebook
 	$(python) -m pytest -m notebook tests/notebook tests/test_docs.py
 
+# The site in site/, from docs/ and mkdocs.yml: every warning, such as a link that leads nowhere, is an error.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
+	@echo "open site/index.html"
+
+test-docs: $(VENV)/.installed-docs
+	$(python) -m pytest -m site tests/site
+
 # A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-torch
 	$(python) -m pytest -rs -m lab tests/lab
@@ -41,10 +52,10 @@ test-lab: $(VENV)/.installed-torch
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
 FUZZ ?= 3
 fuzz: $(VENV)/.installed-test
-	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not notebook and not lab" \
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "$(FAST)" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-notebook test-lab
+test-all: test test-tables test-torch test-browser test-notebook test-docs test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -74,7 +85,7 @@ bench: $(VENV)/.installed-test
 	$(python) -m tests.benchmarks $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist runs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("clustersim needs Python 3.11 or newer: make PYTHON=python3.12" \
@@ -101,4 +112,8 @@ $(VENV)/.installed-browser: $(VENV)/.installed-test
 
 $(VENV)/.installed-notebook: $(VENV)/.installed-test
 	$(install) --editable '.[test,notebook]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed-test
+	$(install) --editable '.[test,docs]'
 	@touch $@

@@ -1,7 +1,8 @@
 """Every command and every piece of Python in README and docs runs, and generated pages are current.
 
 In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for the blocks after it. Of a ```console
-block each line that starts with `$ ` is run; lines under it must come out in that order, `...` stands for any.
+block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; a
+line `...` stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
 ```python blocks run one after the other in one namespace; what they print is not compared. Those that say `notebook`
 need pandas; `make test-notebook` runs them too.
 """
@@ -24,7 +25,7 @@ from tests.script import load_script
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
-_BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -37,7 +38,7 @@ class Command(NamedTuple):
 
 def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
     """Yield language, rest of the opening line, and text of each fenced block."""
-    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
         yield match[1], match[2].strip(), match[3]
 
 
@@ -47,32 +48,48 @@ def commands(text: str) -> list[Command]:
     for line in text.splitlines():
         if line.startswith("$ "):
             found.append(Command(line[2:], []))
-        elif line.strip() not in {"", "..."}:
+        elif line.strip():
             found[-1].shown.append(line.rstrip())
     return found
 
 
-def run(command: Command) -> None:
-    """Run a clustersim command in this process and compare what it prints with what the page shows."""
-    line, _, redirect = command.line.partition(" > ")
+def output_of(line: str) -> list[str]:
+    """Run a clustersim command in this process and return the lines that it prints, without blank ones."""
+    line, _, redirect = line.partition(" > ")
     program, *arguments = shlex.split(line)
-    assert program == "clustersim", command.line
+    assert program == "clustersim", line
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         status = main(arguments)
-    assert status == 0, command.line
-    printed = output.getvalue()
+    assert status == 0, line
     if redirect:
-        Path(redirect).write_text(printed, encoding="utf-8")
-    left = iter([text.rstrip() for text in printed.splitlines()])
-    for shown in command.shown:
-        assert shown in left, f"`{command.line}` does not print {shown!r} there; it prints:\n{printed}"
+        Path(redirect).write_text(output.getvalue(), encoding="utf-8")
+    return [text.rstrip() for text in output.getvalue().splitlines() if text.strip()]
+
+
+def is_shown(shown: list[str], printed: list[str]) -> bool:
+    """Return whether a page shows what a command prints; `...` stands for any number of lines.
+
+    >>> is_shown(["a", "..."], ["a", "b"]), is_shown(["a"], ["a", "b"]), is_shown(["...", "b"], ["a", "b"])
+    (True, False, True)
+    """
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n" for line in shown)
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+def run(command: Command) -> None:
+    """Run a command and compare what it prints with what the page shows, if it shows anything."""
+    printed = output_of(command.line)
+    assert not command.shown or is_shown(command.shown, printed), (
+        f"`{command.line}` prints what the page does not show (python -m tests.docs_output PAGE):\n"
+        + "\n".join(printed)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "100")
     run_page(page, with_notebook=False)
 
 
@@ -99,7 +116,7 @@ def run_page(page: Path, with_notebook: bool) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+    for target in _LINK.findall(BLOCK.sub("", page.read_text(encoding="utf-8"))):
         if "://" not in target:
             assert (page.parent / target).exists(), target
 
@@ -137,4 +154,4 @@ def generator() -> ModuleType:
 def test_generated_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     for name, text in generator().pages().items():
-        assert (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8") == text, "run `make reference`"
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `make reference`"

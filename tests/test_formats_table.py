@@ -1,4 +1,4 @@
-"""The table of formats in README names every format there is, and only commands and options that exist."""
+"""The table of formats names every format there is, and only commands and options that exist."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ HOW_TO = ROOT / "docs" / "how-to" / "import-a-cluster.md"
 
 
 def table() -> list[str]:
-    """Return the rows of the section on files of other programs."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text.split("## Files of other programs")[1].split("\n## ")[0]
-    return [line for line in section.splitlines() if line.startswith("| ")]
+    """Return the rows of the page on files of other programs."""
+    text = (ROOT / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line.startswith("| ")]
 
 
 def test_every_command_of_the_table_exists_with_its_options() -> None:

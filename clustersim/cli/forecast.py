@@ -148,6 +148,7 @@ def report(
 
         typer.echo(f"updates: {write_updates(sweep, updates)}")
     if updates is None or output is not None:
+        _print_answer(sweep)
         written = write_report(sweep, output or folder / "report.html")
         typer.echo(f"report: {written}")
         if open_:
@@ -156,19 +157,40 @@ def report(
             open_page(written)
 
 
+def _print_answer(result: Sweep) -> None:
+    from clustersim.report.findings import findings
+    from clustersim.report.text_table import wrapped
+
+    for sentence in findings(result):
+        typer.echo("\n".join(wrapped(sentence, _console_width())))
+
+
+def _console_width() -> int:
+    """Return the columns of the terminal; of a pipe those that a table may have."""
+    from rich.console import Console
+
+    from clustersim.report.terminal import WIDTH
+
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if is_known else WIDTH).width
+
+
 def _print_json(result: Sweep) -> None:
+    from clustersim.report.findings import findings
+    from clustersim.report.text_table import plain
     from clustersim.results.files import to_json
 
-    typer.echo(to_json(result.to_dict(detail=False), indent=2))
+    document = result.to_dict(detail=False)
+    document["answer"] = [plain(sentence) for sentence in findings(result)]
+    typer.echo(to_json(document, indent=2))
 
 
 def _print_table(result: Sweep) -> None:
     from rich.console import Console
 
-    from clustersim.report.terminal import WIDTH, printed
+    from clustersim.report.terminal import printed
 
-    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(width=None if is_known else WIDTH)
+    console = Console(width=_console_width())
     for part in printed(result, console.width):
         if isinstance(part, str):
             typer.echo(part)
@@ -184,11 +206,11 @@ def _write_files(
     """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
     if folder is not None:
-        from clustersim.results import keep_earlier, write_sweep
+        from clustersim.results import save_run
 
-        if kept := keep_earlier(result, folder / "result.json"):
+        if kept := save_run(result, folder / "result.json"):
             written["kept the earlier run"] = kept
-        written["result"] = write_sweep(result, folder / "result.json")
+        written["result"] = folder / "result.json"
     if report is not None:
         from clustersim.report import write_report
 

@@ -39,23 +39,49 @@ class Network:
     """Messages over the links of a topology, in simulated time.
 
     A message first waits for the latency of its route and `overhead_s`. Then it shares every link of the route
-    with all other messages there. `efficiency` is the share of a link's rate that is payload. With `adds`, a
-    message that reduces also takes time in the receiver's memory (`Topology.adders`), or `add_s_per_byte` where
-    given. Inside a host a message costs `host_overhead_s`, where given.
+    with all other messages there. Its bytes are never rounded.
 
     What happens inside the network needs no SimPy event. It is simulated ahead, up to the next event on the SimPy
     clock or to a completion that a process waits for. So act on it from a process, or between two calls of
     `env.run`. At one time, the network comes after all other events. An uncontended collective is computed step by
-    step instead of message by message (see `uncontended`), unless `exact`.
+    step instead of message by message, unless `exact`.
 
-    Work of more than `numba_from_messages` (`MOST_PYTHON_MESSAGES` where not given) moves from the Python engine to
-    the Numba engine, which gives the same times. `engine` ("python" or "numba") fixes the engine for any amount of
-    work. Loading Numba takes as long as very many messages on the Python engine. A process that simulates a thousand
-    networks gets that time back with the first few, and so asks for a lower limit. The Numba engine sums the bytes
-    of a link in another order, so they may differ in the last digit.
+    Parameters
+    ----------
+    env
+        The clock: a `simpy.Environment`.
+    topology
+        A cluster, or what `load_topology` takes.
+    sharing
+        How messages share a link: `max-min` fairly, or `proportional`, as in one queue for all.
+    overhead_s
+        Seconds that a message costs besides its latency and bytes.
+    efficiency
+        Share of a link's rate that is payload.
+    adds
+        Whether a message that reduces also takes time in the receiver's memory (`Topology.adders`).
+    host_overhead_s
+        As `overhead_s`, for a message inside a host; by default the same.
+    add_s_per_byte
+        Seconds for adding a byte, in place of the rate of the receiver's memory.
+    exact
+        Simulate every message; take no shortcut.
+    eager_bytes
+        Messages of a collective of at most so many bytes do not wait for their receiver.
+    connection_bytes_per_s
+        The most that messages from one node to another of a different host have.
+    engine
+        `python` or `numba` for any amount of work; by default the first, and the second for much work. Times are the
+        same. The Numba engine sums the bytes of a link in another order, so they may differ in the last digit.
+    numba_from_messages
+        From how many messages on the Numba engine takes over (`MOST_PYTHON_MESSAGES` where not given). Loading Numba
+        takes as long as very many messages on the Python engine. A process that simulates a thousand networks gets that
+        time back with the first few, and so asks for a lower limit.
 
-    Messages of a collective of at most `eager_bytes`, where that is above 0, do not wait for their receiver.
-    Messages from one node to another of a different host have at most `connection_bytes_per_s`, where given.
+    Raises
+    ------
+    InputError
+        If an argument, a message or a collective cannot be.
     """
 
     def __init__(
@@ -165,9 +191,19 @@ class Network:
     ) -> simpy.Event:
         """Send a message; return an event whose value is its `TransferTimes`.
 
-        `src` and `dst` are nodes of the topology or GPU numbers. Beside others on a link, a message gets
-        `weight` parts of its rate, and nowhere more than `cap_bytes_per_s`, where given. From a node to itself
-        it ends at once, unless there is a cap.
+        Latency elapses first and uses no bandwidth: a message of zero bytes ends after it. From a node to itself a
+        message ends at once, unless there is a cap.
+
+        Parameters
+        ----------
+        src, dst
+            Nodes of the topology, or numbers of GPUs.
+        num_bytes
+            Bytes of the message.
+        weight
+            Parts of a link's rate that it gets beside others.
+        cap_bytes_per_s
+            The most that it gets anywhere.
         """
         check_message(num_bytes, weight, cap_bytes_per_s)
         ends = self.topology.node(src), self.topology.node(dst)
@@ -297,8 +333,18 @@ class Network:
     ) -> simpy.Event:
         """Simulate a collective; return an event whose value has `end_s` [num_ranks].
 
-        Rank i is `ranks[i]`, enters at the simulated time `enter_s[i]` (now, where not given) and pauses
-        `delay_s[i, step]` before each step.
+        A rank starts its next step when its own sends and receives of the previous one have ended.
+
+        Parameters
+        ----------
+        schedule
+            The messages, such as `ALL_REDUCE["ring"](num_ranks=4, num_bytes=1e6)`.
+        ranks
+            The node, or the number of the GPU, of each rank.
+        enter_s
+            [num_ranks] simulated seconds at which each rank enters; now, where not given.
+        delay_s
+            [num_ranks, num_steps] seconds that a rank pauses before a step.
         """
         check_type("schedule", schedule, Schedule, 'a Schedule, such as ALL_REDUCE["ring"](4, 1e6)')
         times = np.full(schedule.num_ranks, self.env.now) if enter_s is None else as_numbers("enter_s", enter_s)

@@ -52,11 +52,22 @@ _STAND_INS: dict[str, Any] = {
 def load_scenario(
     source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = (), measured: Sequence[str] = ()
 ) -> Scenario:
-    """Return a scenario with valid points only, or raise an `InputError` with every mistake in it.
+    """Return a scenario with valid points only.
 
-    `source` is a file, the short name of a shipped scenario, or a mapping of the same keys. `overrides`
-    are texts such as `num_gpus=8` or `strategy.kind=server`, set in order. `measured` are further measured runs as
-    texts, such as `8=105.2/s`. A path inside a file is relative to that file.
+    Parameters
+    ----------
+    source
+        A file, the short name of a shipped scenario, or a mapping of the same keys. A path inside a file is relative
+        to that file.
+    overrides
+        Texts such as `num_gpus=8` or `strategy.kind=server`, set in order.
+    measured
+        Further measured runs as texts, such as `8=105.2/s` (GPUs = samples per second).
+
+    Raises
+    ------
+    InputError
+        If the scenario is wrong; its `mistakes` has all mistakes, with file, line and key.
     """
     check_type(
         "a scenario", source, (str, PurePath, Mapping, Scenario), "a name, a file, a mapping of keys or a Scenario"

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from clustersim.common_words import hint_for_key
-from clustersim.errors import InputError, hint_after, nearest
+from clustersim.common_words import hint_for_word
+from clustersim.errors import InputError, hint_after, nearest, squashed
 from clustersim.scenario.schema import Schema, plain_schema
 from clustersim.scenario.schema_unions import keys_of_members
 
 _HEAD = """# Scenario keys
 
-This page is generated from the models that read a scenario (`make docs`); `clustersim schema` prints the same
-as JSON Schema for editors.
+This page is generated from the models that read a scenario (`make reference`); `clustersim schema` prints the same
+as JSON Schema for editors, and `clustersim explain KEY` prints one key. [The 40 most common keys](common-keys.md)
+are on a page of their own, with an example each.
 
 A scenario is a YAML file. Quantities have a unit: `56 Gbit/s`, `600 ns`, `25 MiB`. Any value may be a list of
 values, and then there is a forecast for each of them: `num_gpus: [1, 32, 128]`. A map may be left out if all its
 keys have a default. A path is relative to the file that contains it. `--set a.b=value` changes a key from the
 command line.
-
-## The keys that most scenarios need
-
-The first five describe a training; the software decides the rest unless a key says otherwise.
 """
-
-COMMON = (
-    *("model", "num_gpus", "batch.per_gpu", "batch.global", "topology", "software.name", "precision", "optimizer.kind"),
-    *("parallelism.data", "parallelism.tensor", "parallelism.pipeline", "parallelism.expert", "parallelism.context"),
-    *("parallelism.sharding", "parallelism.sequence_parallel", "parallelism.micro_batches", "parallelism.schedule"),
-    *("parallelism.recompute", "parallelism.offload", "strategy.kind", "strategy.algorithm", "strategy.overlap"),
-    *("strategy.buckets", "strategy.servers.num", "strategy.servers.on", "transport", "topology.kind", "topology.link"),
-    *("topology.host", "topology.gpu", "topology.num_hosts", "topology.nics", "topology.oversubscription"),
-    *("compute.single_gpu.samples_per_s", "input.decode", "stragglers.kind", "failures.gpu", "dataset_size"),
-    *("epochs", "replicates"),
-)
-"""The keys that the reference page begins with."""
 
 
 def reference_page() -> str:
@@ -44,11 +30,60 @@ def reference_page() -> str:
     schema = plain_schema()
     definitions: Schema = schema["$defs"]
     titles = dict(_titles(schema, definitions))
-    parts = [_HEAD, _common(schema, titles), "## Top level\n", _table(schema, titles, schema["required"])]
+    parts = [_HEAD, "## Top level\n", _table(schema, titles, schema["required"])]
     for name, title in titles.items():
         about = " ".join(definitions[name].get("description", "").split("\n\n")[0].split())
         parts += [f"## {title}\n", *([f"{about}\n"] if about else []), _table(definitions[name], titles, [])]
     return "\n".join(parts)
+
+
+def key_paths() -> list[str]:
+    """Return every key of a scenario in the order of the page, such as `topology.link`."""
+    return list(_all_entries())
+
+
+def table_with_examples(examples: Mapping[str, str]) -> str:
+    """Return a table of some keys of `key_paths`, each with a line of YAML, and a link to its place on the page of all.
+
+    Long texts end with `…`; that page and `explanation` have all of them.
+    """
+    schema = plain_schema()
+    titles, entries = dict(_titles(schema, schema["$defs"])), _all_entries()
+    sections = {path: title for name, title in titles.items() for path in _of_section(name, title, schema)}
+    rows = ["| key, example | takes | meaning |", "|---|---|---|"]
+    for path, example in examples.items():
+        part, definition = entries[path]
+        default = _default_of(path, part, definition)
+        takes = brief(_takes(part, titles))
+        if default:
+            takes += f" ({default if default == 'required' else f'default {default}'})"
+        key = f"[`{path}`](scenario.md#{_anchor(sections.get(path, 'Top level'))})<br>`{example}`"
+        rows.append(_row(key, takes, brief(part["description"])))
+    return "\n".join(rows) + "\n"
+
+
+def _anchor(title: str) -> str:
+    """Return the anchor that a heading has in Markdown."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def brief(text: str, longest: int = 160) -> str:
+    """Return the first of several meanings, and of a long text the beginning, to the end of a clause.
+
+    >>> brief("one of `a`, `b` (which is c, too), or a number; or: something else", longest=40)
+    'one of `a`, `b` (which is c, too) …'
+    """
+    first = text.partition("; or: ")[0]
+    if len(first) <= longest:
+        return first
+    ends = [
+        end for end in range(longest) if first[end : end + 2] in {", ", "; ", ". ", ": "} and _is_whole(first[:end])
+    ]
+    return f"{first[: ends[-1]]} …" if ends else first
+
+
+def _is_whole(text: str) -> bool:
+    return text.count("(") == text.count(")") and text.count("`") % 2 == 0
 
 
 def explanation(key: str) -> str:
@@ -58,13 +93,20 @@ def explanation(key: str) -> str:
     """
     schema = plain_schema()
     titles = dict(_titles(schema, schema["$defs"]))
-    entries = {**_entries("", schema), **{path: entry for path, entry in _inner_entries(schema, titles)}}
-    found = {path: entry for path, entry in entries.items() if path == key or path.endswith(f".{key}")}
+    entries = _all_entries()
+    found = {path: entry for path, entry in entries.items() if f".{squashed(path)}".endswith(f".{squashed(key)}")}
     if not found:
         near = nearest(key, sorted({path.rpartition(".")[2] for path in entries}))
-        message = f"no key of a scenario is called '{key}'{hint_after(hint_for_key(key), near)}"
+        message = f"no key of a scenario is called '{key}'{hint_after(hint_for_word(key), near)}"
         raise InputError(message, got=key, allowed="a key, as in docs/reference/scenario.md")
     return "\n\n".join(_explained(path, *entry, titles) for path, entry in found.items())
+
+
+def _all_entries() -> dict[str, tuple[Schema, Schema]]:
+    """Return each key of a scenario by its path, with its schema, and that of the map that has it."""
+    schema = plain_schema()
+    titles = dict(_titles(schema, schema["$defs"]))
+    return {**_entries("", schema), **dict(_inner_entries(schema, titles))}
 
 
 def _entries(where: str, definition: Schema) -> dict[str, tuple[Schema, Schema]]:
@@ -74,7 +116,11 @@ def _entries(where: str, definition: Schema) -> dict[str, tuple[Schema, Schema]]
 
 def _inner_entries(schema: Schema, titles: dict[str, str]) -> Iterator[tuple[str, tuple[Schema, Schema]]]:
     for name, title in titles.items():
-        yield from _entries(title.strip("`").partition(":")[0], schema["$defs"][name]).items()
+        yield from _of_section(name, title, schema).items()
+
+
+def _of_section(name: str, title: str, schema: Schema) -> dict[str, tuple[Schema, Schema]]:
+    return _entries(title.strip("`").partition(":")[0], schema["$defs"][name])
 
 
 def _explained(path: str, part: Schema, definition: Schema, titles: dict[str, str]) -> str:
@@ -82,30 +128,13 @@ def _explained(path: str, part: Schema, definition: Schema, titles: dict[str, st
     members = keys_of_members(definition)
     key = path.rpartition(".")[2]
     of = [member for member, keys in members.items() if key in keys]
-    default = "required" if key in definition.get("required", []) else _default(part)
+    default = _default_of(path, part, definition)
     lines = [path, f"  takes: {_takes(part, titles)}", f"  default: {default}" if default else ""]
     lines += [f"  of: {', '.join(of)}"] if 0 < len(of) < len(members) else []
     inner = [name for reference, _ in _references(part) for name in titles if name == reference]
     lines += [f"  keys: {', '.join(_keys(plain_schema()['$defs'][name]))}" for name in inner]
-    lines += wrap(part.get("description", ""), 100, initial_indent="  ", subsequent_indent="  ")
+    lines += wrap(part.get("description", ""), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(line.replace("`", "") for line in lines if line)
-
-
-def _common(schema: Schema, titles: dict[str, str]) -> str:
-    rows = {path: _at(schema, path.split(".")) for path in COMMON}
-    return _rows(rows, titles, schema["required"], {})
-
-
-def _at(schema: Schema, path: list[str]) -> Schema:
-    """Return the schema of the key at a path."""
-    part, definitions = schema, schema["$defs"]
-    for number, key in enumerate(path):
-        part = part["properties"][key]
-        if number + 1 < len(path):
-            part = next(
-                definitions[name] for name, _ in _references(part) if path[number + 1] in _keys(definitions[name])
-            )
-    return part
 
 
 def _keys(definition: Schema) -> Schema:
@@ -163,18 +192,24 @@ def _rows(keys: Schema, titles: dict[str, str], required: list[str], some: dict[
     for key, part in keys.items():
         default = "required" if key in required else _default(part)
         of = f" (of {', '.join(f'`{name}`' for name in some[key])})" if some.get(key) else ""
-        cells = (f"`{key}`", _takes(part, titles), default, f"{part.get('description', '')}{of}")
-        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        rows.append(_row(f"`{key}`", _takes(part, titles), default, f"{part.get('description', '')}{of}"))
     return "\n".join(rows) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _default_of(path: str, part: Schema, definition: Schema) -> str:
+    return "required" if path.rpartition(".")[2] in definition.get("required", []) else _default(part)
 
 
 def _default(part: Schema) -> str:
     if "default" not in part:
         return ""
     value = part["default"]
-    if isinstance(value, dict):
-        given = ", ".join(f"{key}: {_scalar(inner)}" for key, inner in value.items() if inner is not None)
-        return f"`{{{given}}}`" if given else ""
+    if isinstance(value, dict):  # its keys have their own defaults
+        return f"`{{kind: {value['kind']}}}`" if "kind" in value else ""
     return f"`{_scalar(value)}`"
 
 
@@ -187,7 +222,7 @@ def _takes(part: Schema, titles: dict[str, str]) -> str:
     if "anyOf" in part and "pattern" in part["anyOf"][0]:
         return f"a quantity such as `{part['examples'][0]}`"
     if "anyOf" in part:
-        return _choices([choice for choice in part["anyOf"] if choice.get("type") != "null"], titles)
+        return _choices(_merged(list(_alternatives(part))), titles)
     if "$ref" in part:
         return _choices([part], titles)
     if "enum" in part or "const" in part:
@@ -200,6 +235,28 @@ def _takes(part: Schema, titles: dict[str, str]) -> str:
         return f"a map, each value {_takes(part.get('additionalProperties') or {}, titles)}"
     words = {"string": "text", "integer": "a whole number", "number": "a number", "boolean": "`true` or `false`"}
     return words.get(part.get("type", ""), "anything") + _bounds(part)
+
+
+def _alternatives(part: Schema) -> Iterator[Schema]:
+    """Yield the values that a part allows, those of a choice within a choice too, without null."""
+    if "anyOf" in part and "pattern" not in part["anyOf"][0]:
+        for choice in part["anyOf"]:
+            yield from _alternatives(choice)
+    elif part.get("type") != "null":
+        yield part
+
+
+def _merged(choices: list[Schema]) -> list[Schema]:
+    """Return the choices with one number for several, with the widest bounds, and without what a boolean covers."""
+    types = [choice.get("type") for choice in choices]
+    whole = [choice for choice in choices if not ("boolean" in types and isinstance(choice.get("const"), bool))]
+    for kind in ("integer", "number"):
+        of_kind = [choice for choice in whole if choice.get("type") == kind]
+        if len(of_kind) > 1:
+            shared = set.intersection(*(set(choice) for choice in of_kind)) & {*_LOWEST, *_HIGHEST}
+            bounds = {key: (min if key in _LOWEST else max)(choice[key] for choice in of_kind) for key in shared}
+            whole = [choice for choice in whole if choice.get("type") != kind] + [{"type": kind, **bounds}]
+    return whole
 
 
 def _choices(choices: list[Schema], titles: dict[str, str]) -> str:
@@ -216,14 +273,12 @@ def _several(choices: list[str]) -> str:
     return ", ".join(choices[:-1]) + (" or " if len(choices) > 1 else "") + choices[-1]
 
 
+_LOWEST = {"minimum": "at least", "exclusiveMinimum": "above"}
+_HIGHEST = {"maximum": "at most", "exclusiveMaximum": "below"}
+
+
 def _bounds(part: Schema) -> str:
-    words = {
-        "minimum": "at least",
-        "exclusiveMinimum": "above",
-        "maximum": "at most",
-        "exclusiveMaximum": "below",
-        "multipleOf": "a multiple of",
-    }
+    words = {**_LOWEST, **_HIGHEST, "multipleOf": "a multiple of"}
     said = [
         f"{text} {part[key]:.4g}" if isinstance(part[key], float) else f"{text} {part[key]}"
         for key, text in words.items()

@@ -186,9 +186,10 @@ def _precision(wanted: Any, root: TreeNode) -> str:
 
 
 def _has_place(root: TreeNode, path: Path) -> bool:
-    """Return whether the key at a path exists with the scenario's strategy; true for keys that are not of one."""
+    """Return whether the key at a path exists: in the scenario's strategy, or in a map that is not a list of maps."""
     if path[0] != "strategy":
-        return True
+        holder = root.child(path[0]) if len(path) > 1 else None
+        return holder is None or not isinstance(holder.value, list)
     return _strategy_field(root, path) is not None
 
 

@@ -14,7 +14,20 @@ from clustersim.simulate.setup import Workloads
 
 
 def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False) -> Run:
-    """Forecast a scenario that has one point; `clustersim.sweep` takes those with several."""
+    """Forecast a scenario that has one point; `clustersim.sweep` takes those with several.
+
+    Parameters
+    ----------
+    scenario
+        A `Scenario`, the path of a file, the name of a shipped scenario, or a mapping of the keys of a scenario.
+    exact
+        Take no shortcut. The numbers stay the same; it takes longer.
+
+    Raises
+    ------
+    InputError
+        If the scenario is wrong or has several points.
+    """
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     points = loaded.points()
     if len(points) != 1:

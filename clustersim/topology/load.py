@@ -46,7 +46,20 @@ TOPOLOGIES: Registry[type[TopologySpec]] = Registry(
 
 
 def load_topology(where: str | Path | Mapping[str, Any] | TopologySpec | Topology | nx.Graph[Any]) -> Topology:
-    """Return a cluster: a shipped one by name, a YAML file by path, a mapping, or a networkx graph."""
+    """Return a cluster: GPUs in rank order, nodes, and directed links.
+
+    Parameters
+    ----------
+    where
+        The name of a shipped cluster, the path of a YAML file, a mapping like `topology` of a scenario, or a networkx
+        graph. Nodes of a graph have a `kind` (`gpu`, `host`, `switch` and others), and its directed edges `bytes_per_s`
+        and `latency_s`.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or one that is wrong.
+    """
     if isinstance(where, Topology):
         return where
     if isinstance(where, str | Path | Mapping | TopologySpec):

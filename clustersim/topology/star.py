@@ -32,7 +32,7 @@ class Star(MixedNetworkSpec):
     """All hosts on one non-blocking switch: two hosts are two links apart."""
 
     kind: Literal["star"] = "star"
-    link: LinkName = Field(description="every link, each way: a link sheet's name, or a rate such as '56 Gbit/s'")
+    link: LinkName = Field(description="every link, each way: a link sheet's name, or a rate such as '100 Gbit/s'")
 
     def fabric(self, port_host: np.ndarray) -> Fabric:
         return StarFabric(

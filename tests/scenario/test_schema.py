@@ -34,7 +34,7 @@ def test_the_shipped_schema_is_current(schema: dict[str, Any]) -> None:
 
 def test_the_reference_page_is_current() -> None:
     page = (ROOT / "docs" / "reference" / "scenario.md").read_text(encoding="utf-8")
-    assert page == reference_page(), "run: make docs"
+    assert page == reference_page(), "run: make reference"
 
 
 def test_old_editors_can_read_the_schema(schema: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ def test_the_page_has_every_key_of_every_model() -> None:
         assert f"## {title}" in page
 
 
-def test_the_schema_has_at_most_325_keys_and_the_page_begins_with_forty(schema: dict[str, Any]) -> None:
+def test_the_schema_has_at_most_325_keys(schema: dict[str, Any]) -> None:
     def count(part: Any) -> int:
         if isinstance(part, list):
             return sum(map(count, part))
@@ -133,8 +133,6 @@ def test_the_schema_has_at_most_325_keys_and_the_page_begins_with_forty(schema: 
         return own + sum(map(count, part.values()))
 
     assert count(schema) <= 325
-    first = reference_page().partition("## Top level")[0]
-    assert 35 <= first.count("\n| `") <= 45
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,14 @@ def test_without_software_the_layout_decides(keys: dict[str, Any], name: str) ->
     assert found.compute.library == load_software(name).values["library"]
 
 
+@pytest.mark.parametrize("name", ["torchtitan", "megatron-core"])
+def test_a_list_of_layouts_is_an_axis_where_software_sets_parts_of_the_layout(name: str) -> None:
+    layouts = [{"sharding": "zero-3"}, {"tensor": 2}]
+    found = load_scenario(scenario(software=name, parallelism=layouts if name == "torchtitan" else layouts[1:])).points()
+    alone = [point(software=name, parallelism=each) for each in (layouts if name == "torchtitan" else layouts[1:])]
+    assert [each.point for each in found] == alone
+
+
 def test_software_that_is_named_is_not_chosen() -> None:
     assert not point(software="nanogpt").is_software_chosen
     assert point(software="nanogpt") == point(software={"name": "nanogpt"})
