@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONTENT_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may load for this page: nothing from elsewhere."""
 
-_SCRIPTS = ("packed.js", "paint.js", "page.js", "choices.js", "drawing.js", "saving.js", "start.js")
+_SCRIPTS = ("shared.js", "page.js", "choices.js", "drawing.js", "saving.js", "start.js")
 """Parts of the page's script, in one scope."""
 
 _PAGE = """<!DOCTYPE html>

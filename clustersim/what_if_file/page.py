@@ -47,7 +47,7 @@ def what_if_html(study: WhatIf, planned: PlannedPoints, documents: Sequence[Docu
     """Return the page as HTML. The first document is the scenario as it is."""
     packs = fitting_packs(documents)
     report, own = files("clustersim.report"), files("clustersim.what_if_file")
-    scripts = (report / "packed.js", report / "paint.js", own / "what_if.js")
+    scripts = (report / "shared.js", own / "what_if.js")
     data = {"plotly": packed_plotly(), **{f"points-{number}": pack for number, pack in enumerate(packs)}}
     return _text(own / "what_if.html").format(
         policy=CONTENT_POLICY,

@@ -1,4 +1,9 @@
-// Painting: a figure in the colours of a theme, wide or narrow. Every page of ours has this.
+// What every page needs: to unpack its data, and to draw a figure in the colours of a theme.
+const unpack = async (name) => {
+  const bytes = Uint8Array.from(atob(document.getElementById(`packed-${name}`).textContent), (char) => char.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+};
+
 const paint = (value, theme) => {
   if (typeof value === "string") return value[0] === "@" ? theme[value.slice(1)] : value;
   if (Array.isArray(value)) return value.map((item) => paint(item, theme));
