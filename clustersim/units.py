@@ -71,6 +71,19 @@ def parse(text: object, quantity: str) -> float:
     )
 
 
+def read_quantity(text: str) -> tuple[str, float] | None:
+    """Return what a text is a quantity of, and its value in SI units; None where it is none.
+
+    >>> read_quantity("200 Gbit/s"), read_quantity("ring")
+    (('rate', 25000000000.0), None)
+    """
+    for quantity, (units, _, _) in _QUANTITIES.items():
+        match = _NUMBER.fullmatch(text) if len(text) < 100 else None
+        if match and match[2] in units:
+            return quantity, parse(text, quantity)
+    return None
+
+
 def _reason(text: object, unit: str | None, units: dict[str, float]) -> str:
     if (isinstance(text, int | float) and not isinstance(text, bool)) or unit == "":
         return "a number needs a unit"

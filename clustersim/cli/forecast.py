@@ -110,13 +110,34 @@ def report(
 
         typer.echo(f"updates: {write_updates(sweep, updates)}")
     if updates is None or output is not None:
+        _print_answer(sweep)
         typer.echo(f"report: {write_report(sweep, output or folder / 'report.html')}")
 
 
+def _print_answer(result: Sweep) -> None:
+    from clustersim.report.findings import findings
+    from clustersim.report.text_table import wrapped
+
+    for sentence in findings(result):
+        typer.echo("\n".join(wrapped(sentence, _console_width())))
+
+
+def _console_width() -> int:
+    """Return the columns of the terminal; of a pipe those that a table may have."""
+    from rich.console import Console
+
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if is_known else _PIPED_WIDTH).width
+
+
 def _print_json(result: Sweep) -> None:
+    from clustersim.report.findings import findings
+    from clustersim.report.text_table import plain
     from clustersim.results.files import to_json
 
-    typer.echo(to_json(result.to_dict(detail=False), indent=2))
+    document = result.to_dict(detail=False)
+    document["answer"] = [plain(sentence) for sentence in findings(result)]
+    typer.echo(to_json(document, indent=2))
 
 
 def _print_table(result: Sweep) -> None:
@@ -128,8 +149,7 @@ def _print_table(result: Sweep) -> None:
     from clustersim.report.table import lines_below
     from clustersim.report.text_table import wrapped
 
-    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(width=None if is_known else _PIPED_WIDTH)
+    console = Console(width=_console_width())
     others = [found.parts(console.width) for found in (job_table(result), failure_table(result)) if found is not None]
     for part in chain(tables(result, console.width), *others):
         if isinstance(part, str):

@@ -13,6 +13,13 @@ from clustersim.results.files import to_json
 
 Cell = float | str | None
 
+_RATES = (
+    *["samples_per_s_per_gpu", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "host_share"],
+    *["memory_bytes", "gpu_memory_bytes"],
+    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens"],
+)
+"""Fields and properties of a run, each a column of its name."""
+
 
 def write_csv(sweep: Sweep, path: str | Path) -> Path:
     """Write one row per run with the columns of `csv_rows`; missing values are empty. A name ending in .gz is
@@ -44,14 +51,14 @@ def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
     row |= {key: _cell(value) for key, value in run.axes.items() if key != "num_gpus"}
     for name in ("batch_per_gpu", "iteration_s", "update_s", "samples_per_s", "speedup", "speedup_basis", "efficiency"):
         row[name] = getattr(run, name)
+    for name in ("num_gpus", "batch", "micro_batches", "samples_per_s"):
+        row[f"baseline_{name}"] = None if run.baseline is None else getattr(run.baseline, name)
     row["time_to_train_s"] = run.time_to_train_s
     row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in BREAKDOWN}
     row |= _interval(run) | _band(run)
     row |= {f"staleness_{name}": run.staleness.get(name) for name in ("mean", "p50", "p99", "max")}
-    row |= {"tokens_per_s": run.tokens_per_s, "mfu": run.mfu, "hfu": run.hfu}
-    row["memory_bytes"] = run.memory_bytes
-    row |= {"dollars_per_hour": run.dollars_per_hour, "dollars_per_million_samples": run.dollars_per_million("samples")}
-    row["dollars_per_million_tokens"] = run.dollars_per_million("tokens") if run.tokens_per_sample else None
+    for name in _RATES:
+        row[name] = getattr(run, name)
     row |= {f"provenance_{name}": run.provenance.get(name, 0.0) for name in ("measured", "published", "estimated")}
     if run.anchor is not None:
         row |= {"anchor_factor": run.anchor.factor, "anchor_fixed_s": run.anchor.fixed_s}

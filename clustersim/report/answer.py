@@ -1,15 +1,17 @@
-"""First screen of the report: one sentence, a few numbers, and the table of all runs."""
+"""First screen of the report: a few numbers, and the table of all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from clustersim.report.band import NEVER_CHECKED, band_basis, band_cell, band_heading, band_range
-from clustersim.report.machine import IDEAL
+from clustersim.report.band import band_basis, band_cell, band_heading, band_range
+from clustersim.report.baselines import baseline_cell
+from clustersim.report.findings import findings
+from clustersim.report.limiting import busiest_words, limit_of, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
+from clustersim.report.rate_words import unit_of_cost
 from clustersim.report.series import (
     axis_cell,
     axis_headings,
@@ -20,7 +22,7 @@ from clustersim.report.series import (
     setting,
     varied,
 )
-from clustersim.report.words import count, duration, gpus, percent, plural, size, times
+from clustersim.report.words import count, duration, gpus, percent, size, times
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 _TOLD = 0.05
@@ -39,22 +41,8 @@ class Tile:
 
 
 def answer(sweep: Sweep) -> str:
-    """Return the forecast in one sentence."""
-    run = headline(sweep)
-    subject = gpus(run.num_gpus)
-    name = setting(sweep, run)
-    subject = f"{subject} ({name})" if name else subject
-    verb = "trains" if run.num_gpus == 1 else "train"
-    rate = f"{subject} {verb} {count(run.samples_per_s)} samples per second{_between_words(run)}"
-    if run.has_ideal_network:
-        rate = f"On an {IDEAL}, {rate}"
-    if run.speedup is not None and run.num_gpus > 1:
-        rate += f", {times(run.speedup)} the baseline"
-    if run.time_to_train_s is not None:
-        epochs = sweep.scenario.get("epochs")
-        what = f"{plural(epochs, 'epoch')} take" if epochs and epochs != 1 else "training takes"
-        rate += f"; {what} {duration(run.time_to_train_s)}"
-    return f"{rate}."
+    """Return the answer of a sweep as one text."""
+    return " ".join(findings(sweep))
 
 
 def limits(sweep: Sweep) -> tuple[str, ...]:
@@ -85,28 +73,20 @@ def _limits(sweep: Sweep, run: Run) -> str:
     return f"limits of {subject}: {parts}; busiest link {busiest.kind}, at {percent(busiest.max_utilisation)}"
 
 
-def _between_words(run: Run) -> str:
-    """Return the band of a run in parentheses; empty without one."""
-    if run.band is None:
-        return ""
-    words = f"{NEVER_CHECKED}, " if run.band.unchecked else ""
-    return f" ({words}{percent(run.band.level)} band {band_range(run.band.samples_per_s)})"
-
-
 def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     """Return the numbers of the headline run, with their intervals and the band."""
     run = headline(sweep)
     level = f"{percent(run.interval.level)} interval " if run.interval else ""
     found = [_speedup(run, level), _time_to_train(sweep, run)]
     low_high = _between(run.interval.samples_per_s, level) if run.interval else "one replicate, no interval"
-    found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
     found.append(_tokens(run))
+    found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
     found.append(_real_tokens(run))
     found.append(_band(run))
+    found.append(_limit(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
-    found.append(Tile("Efficiency", percent(run.efficiency), "relative to as many single GPUs"))
-    if run.memory_bytes > 0:
-        found.append(Tile("Memory", size(run.memory_bytes), "on the GPU that holds most"))
+    found.append(Tile("Efficiency", percent(run.efficiency), _efficiency_note(run)))
+    found.append(_memory(run))
     found.append(_cost(run))
     found.append(_anchor(run))
     found.append(_error(sweep))
@@ -114,11 +94,12 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
 
 
 def _tokens(run: Run) -> Tile | None:
-    """Return the tokens per second of a GPU, and the model FLOP utilisation; None for models without tokens."""
+    """Return the tokens per second, those of a GPU, and the model FLOP utilisation; None for models without tokens."""
     if run.tokens_per_s is None or run.mfu is None:
         return None
-    note = f"MFU {percent(run.mfu)}" if run.hfu == run.mfu else f"MFU {percent(run.mfu)}, HFU {percent(run.hfu or 0.0)}"
-    return Tile("Tokens per second and GPU", count(run.tokens_per_s / run.num_gpus), note)
+    hfu = "" if run.hfu == run.mfu else f", HFU {percent(run.hfu or 0.0)}"
+    each = "" if run.num_gpus == 1 else f"{count(run.tokens_per_s / run.num_gpus)} per GPU; "
+    return Tile("Tokens per second", count(run.tokens_per_s), f"{each}MFU {percent(run.mfu)}{hfu}")
 
 
 def _real_tokens(run: Run) -> Tile | None:
@@ -127,6 +108,32 @@ def _real_tokens(run: Run) -> Tile | None:
         return None
     share = f"{percent(run.facts['real_token_share'])} of all tokens"
     return Tile("Real tokens per second", count(run.facts["real_tokens_per_s"]), share)
+
+
+def _efficiency_note(run: Run) -> str:
+    """Say what the efficiency of a run is relative to, and why that is not one GPU."""
+    if run.baseline is None:
+        return "relative to as many single GPUs"
+    why = f": {run.baseline.why}" if run.baseline.why else ""
+    return f"of the rate per GPU of {run.baseline.text}{why}"
+
+
+def _limit(run: Run) -> Tile:
+    """Return the part of the iteration that limits a run, and the busiest links where it is communication."""
+    part = limit_of(run)
+    links = busiest_words(run, part)
+    note = f"of an iteration{f'; {links}' if links else ''}"
+    return Tile(f"Limit: {LABELS[part]}", percent(share_of(run, part)), note)
+
+
+def _memory(run: Run) -> Tile | None:
+    """Return the memory of the GPU that holds most, and what share of its capacity that is."""
+    if run.memory_bytes <= 0:
+        return None
+    where = "on the GPU that holds most"
+    if run.gpu_memory_bytes:
+        where = f"of {size(run.gpu_memory_bytes)} ({percent(run.memory_bytes / run.gpu_memory_bytes)}), {where}"
+    return Tile("Memory", size(run.memory_bytes), where)
 
 
 def _band(run: Run) -> Tile:
@@ -163,7 +170,8 @@ def _cost(run: Run) -> Tile | None:
     what = "to train" if run.time_to_train_s else f"for a million {unit}"
     energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
     energy_note = "" if energy is None else f"; its GPUs use at most {energy} kWh"
-    return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, on-demand price{energy_note}")
+    hourly = f"at $ {count(run.dollars_per_hour or 0.0)} an hour"
+    return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, {hourly}{energy_note}")
 
 
 def _between(pair: tuple[float, float], level: str) -> str:
@@ -173,9 +181,9 @@ def _between(pair: tuple[float, float], level: str) -> str:
 def _speedup(run: Run, level: str) -> Tile | None:
     if run.speedup is None:
         return None
-    note = "over the baseline"
+    note = f"over {run.speedup_basis}"
     if run.interval and run.interval.speedup:
-        note = _between(run.interval.speedup, level)
+        note = f"{_between(run.interval.speedup, level)}; {note}"
     return Tile("Speedup", times(run.speedup), note)
 
 
@@ -189,7 +197,7 @@ def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return the table of all runs: its headings, and a row of texts for each run, series by series.
 
-    Where runs have different baselines, a column gives each baseline in samples per second.
+    Where runs have different baselines, a column gives each baseline in samples per second, and its GPUs from two up.
     """
     keys = varied(sweep)
     runs = runs_in_order(sweep)
@@ -198,25 +206,56 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
-    priced, unit = any(run.iteration_dollars is not None for run in runs), unit_of_cost(runs)
-    worded = unit == "tokens"
-    headings += ["tokens/s", "MFU"] * worded + ["$/h", f"$/M {unit}"] * priced
+    more = [column for column in _MORE if column.is_shown(runs)]
+    headings += [column.heading for column in more]
     body = []
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
-        cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
+        cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
-        cells += [_known(run.tokens_per_s, count), _known(run.mfu, percent)] * worded
-        cells += [_known(run.dollars_per_hour, count), _known(run.dollars_per_million(unit), count)] * priced
+        cells += [_known(column.value(run), column.text) for column in more]
         body.append(cells)
     return headings, body
 
 
-def unit_of_cost(runs: Sequence[Run]) -> Literal["tokens", "samples"]:
-    """Return what is trained at a price: tokens where all runs know how many a sample has, otherwise samples."""
-    return "tokens" if all(run.tokens_per_sample for run in runs) else "samples"
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of all runs that is shown where it tells something."""
+
+    heading: str
+    value: Callable[[Run], float | None]
+    text: Callable[[float], str]
+    is_shown: Callable[[Sequence[Run]], bool]
+
+
+def _has_tokens(runs: Sequence[Run]) -> bool:
+    return unit_of_cost(runs) == "tokens"
+
+
+def _has_price(*units: str) -> Callable[[Sequence[Run]], bool]:
+    return lambda runs: unit_of_cost(runs) in units and any(run.iteration_dollars is not None for run in runs)
+
+
+def _fills_memory(runs: Sequence[Run]) -> bool:
+    """Return whether any run takes half of its GPU's memory, or tokens are trained."""
+    return any(run.memory_bytes > 0.5 * (run.gpu_memory_bytes or float("inf")) for run in runs) or _has_tokens(runs)
+
+
+_MORE = (
+    Column("tokens/s", lambda run: run.tokens_per_s, count, _has_tokens),
+    Column("tokens/s/GPU", lambda run: run.tokens_per_s_per_gpu, count,
+           lambda runs: _has_tokens(runs) and any(run.num_gpus > 1 for run in runs)),
+    Column("MFU", lambda run: run.mfu, percent, _has_tokens),
+    Column("HFU", lambda run: run.hfu, percent,
+           lambda runs: _has_tokens(runs) and any(run.hfu != run.mfu for run in runs)),
+    Column("memory", lambda run: run.memory_bytes or None, size, _fills_memory),
+    Column("$/h", lambda run: run.dollars_per_hour, count, _has_price("tokens", "samples")),
+    Column("$/M tokens", lambda run: run.dollars_per_million("tokens"), count, _has_price("tokens")),
+    Column("$/M samples", lambda run: run.dollars_per_million("samples"), count, _has_price("samples")),
+)  # fmt: skip
+"""Columns beside the rates: those of language models, memory where it may be short, and dollars."""
 
 
 def _known(value: float | None, text: Callable[[float], str]) -> str:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
+from clustersim.report.limiting import overhead
 from clustersim.report.palette import LABELS, PARTS, text_on
 from clustersim.report.series import headline, largest, of_model, run_label, series, setting
 from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
 from clustersim.results import BREAKDOWN, Run, Sweep
+
+_VISIBLE = 0.002
+"""Share of an iteration below which a part is too short to be seen, so that it has no place in the legend."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,6 @@ def _all_computing(sweep: Sweep, run: Run, last: Run) -> str:
     )
 
 
-def overhead(run: Run) -> str | None:
-    """Return the longest part of an iteration that is not compute; None where there is none."""
-    others = {part: seconds for part, seconds in run.breakdown_s.items() if part != "compute" and seconds > 0}
-    return max(others, key=lambda part: others[part]) if others else None
-
-
 def _where(run: Run) -> str:
     return f"On {gpus(run.num_gpus)}" if run.num_gpus == 1 else f"At {gpus(run.num_gpus)}"
 
@@ -134,7 +132,7 @@ def _totals(data: Breakdown, lengths: list[float]) -> Json:
         "mode": "text",
         "x": lengths,
         "y": list(range(len(lengths))),
-        "text": [f"<b>{duration(total)}</b>" for total in data.iteration_s],
+        "text": [f"  <b>{duration(total)}</b>" for total in data.iteration_s],
         "textposition": "middle right",
         "cliponaxis": False,
         "showlegend": False,
@@ -153,6 +151,7 @@ def _trace(data: Breakdown, part: str, scale: list[float]) -> Json:
         "type": "bar",
         "orientation": "h",
         "name": LABELS[part],
+        "showlegend": any(seconds > _VISIBLE * total for seconds, total in zip(values, data.iteration_s, strict=True)),
         "x": [seconds * factor for seconds, factor in zip(values, scale, strict=True)],
         "y": list(range(len(values))),
         "text": [duration(seconds) for seconds in values],

@@ -36,6 +36,7 @@ class Choosing:
     choices: tuple[StrategyRow, ...]
     level: float | None
     note: str
+    quiet: str
 
 
 def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
@@ -53,7 +54,10 @@ def choosing_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Choosing | None:
     shown = f"The fastest {max_rows} of {count(len(choices))} are shown." if len(choices) > max_rows else ""
     note = " ".join(filter(None, (shown, f"Only runs{of_model(sweep)} are compared." if of_model(sweep) else "")))
     levels = {run.interval.level for run in runs if run.interval}
-    return Choosing(_title(choices), runs[0].num_gpus, tuple(choices[:max_rows]), max(levels, default=None), note)
+    alike = all(choice.staleness < 0.05 and not choice.dropped for choice in choices)
+    quiet = "All gradients are fresh and none is dropped: settings differ in speed alone." if alike else ""
+    shown_choices = tuple(choices[:max_rows])
+    return Choosing(_title(choices), runs[0].num_gpus, shown_choices, max(levels, default=None), note, quiet)
 
 
 def _choice(run: Run, label: str) -> StrategyRow:
@@ -114,7 +118,9 @@ def draw_choosing(data: Choosing) -> Figure:
     under = f"At {gpus(data.num_gpus)}, one row per setting{band}; {rest}."
     traces = [_trace(data, column, number) for number, column in enumerate(columns)]
     narrow, narrow_traces = _narrow(data, columns)
-    return Figure(data.title, under, traces, drawn, narrow, note=data.note, narrow_traces=narrow_traces)
+    return Figure(
+        data.title, under, traces, drawn, narrow, note=data.note, narrow_traces=narrow_traces, quiet=data.quiet
+    )
 
 
 Column = tuple[str, list[float], list[tuple[float, float] | None]]

@@ -15,6 +15,10 @@ MAX_ROWS = 32
 """Jobs that fit a screen; of more, those with the largest slowdown are shown."""
 
 
+_SLOWED = 1.01
+"""Slowdown from which on a job is called slowed down."""
+
+
 @dataclass(frozen=True)
 class Jobs:
     """The figure in numbers: jobs with their names and those of their runs, run by run; seconds."""
@@ -22,6 +26,7 @@ class Jobs:
     title: str
     rows: tuple[tuple[str, JobRun], ...]
     note: str
+    quiet: str
 
 
 def jobs_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Jobs | None:
@@ -41,12 +46,14 @@ def jobs_data(sweep: Sweep, max_rows: int = MAX_ROWS) -> Jobs | None:
         if len(kept) < len(rows)
         else ""
     )
-    return Jobs(_title(runs, rows), tuple(rows[place] for place in kept), note if len(kept) < len(rows) else "")
+    slowed = any(job.slowdown >= _SLOWED for _, job in rows)
+    quiet = "" if slowed else f"{_title(runs, rows)}."
+    return Jobs(_title(runs, rows), tuple(rows[place] for place in kept), note if len(kept) < len(rows) else "", quiet)
 
 
 def _title(runs: list[Run], rows: list[tuple[str, JobRun]]) -> str:
     label, job = max(rows, key=lambda row: row[1].slowdown)
-    if job.slowdown < 1.01:
+    if job.slowdown < _SLOWED:
         return "No job is slowed down by another by 1 % or more"
     others = len(runs[0].jobs) - 1
     beside = "the other job" if others == 1 else f"the {count(others)} other jobs"
@@ -57,7 +64,7 @@ def _title(runs: list[Run], rows: list[tuple[str, JobRun]]) -> str:
     best = min(runs, key=lambda run: max(one.slowdown for one in run.jobs))
     least = max(one.slowdown for one in best.jobs)
     other = next(name for name, one in rows if one is best.jobs[0]).removeprefix(best.jobs[0].name).removeprefix(", ")
-    most = "no job is slowed down" if least < 1.01 else f"no job takes more than {times(least)}"
+    most = "no job is slowed down" if least < _SLOWED else f"no job takes more than {times(least)}"
     return f"{title} ({where}); with {other}, {most}"
 
 
@@ -94,7 +101,7 @@ def draw_jobs(data: Jobs) -> Figure:
         "xaxis": {"range": [0, 1.25 * longest], "nticks": 5},
         "height": 140 + 44 * len(places),
     }
-    return Figure(data.title, under, traces, drawn, narrow, note=data.note)
+    return Figure(data.title, under, traces, drawn, narrow, note=data.note, quiet=data.quiet)
 
 
 def _markers(data: Jobs, name: str, values: list[float], symbol: str) -> Json:

@@ -21,8 +21,8 @@ MAX_MARKS = 5000
 MAX_RANKS = 16
 """Ranks whose lanes fit a screen."""
 
-MIN_WAITING_SHARE = 0.005
-"""Share of the iteration from which on waiting is reported."""
+MIN_WAITING_SHARE, QUIET_WAITING_SHARE = 0.005, 0.02
+"""Shares of the iteration from which on waiting is reported, and below which it says little."""
 
 MIN_BAR_SHARE = 1 / 300
 """Share of the figure's length below which a bar is too narrow to be distinguished from its neighbour."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.palette import LABELS, PARTS, PROVENANCE_PATTERNS
 from clustersim.report.series import run_label
-from clustersim.report.words import duration, percent, plot_text, plural, shortened, size, time_unit
+from clustersim.report.words import count, duration, percent, plot_text, plural, shortened, size, time_unit
 from clustersim.results import Run, Sweep
 
 MAX_LAYERS = 24
@@ -16,7 +18,7 @@ MAX_LAYERS = 24
 
 @dataclass(frozen=True)
 class LayerBar:
-    """One layer on one GPU and one iteration, or the sum of the layers that are not drawn."""
+    """One layer on one GPU and one iteration, or the sum of `number` layers that are alike or not drawn."""
 
     name: str
     op: str
@@ -24,6 +26,7 @@ class LayerBar:
     backward_s: float
     provenance: str
     gradient_bytes: float
+    number: int = 1
 
     @property
     def total_s(self) -> float:
@@ -32,44 +35,82 @@ class LayerBar:
 
 @dataclass(frozen=True)
 class LayerBars:
-    """The figure in numbers: the layers with the longest time, longest first, and the sum of those not drawn."""
+    """The figure in numbers: the layers with the longest time, longest first, and the sum of those not drawn.
+
+    Layers whose names differ in numbers alone (`h.0.mlp`, `h.1.mlp`) and that take the same time are one bar.
+    """
 
     title: str
     run: str
     bars: tuple[LayerBar, ...]
     rest: LayerBar | None
     total_s: float
+    quiet: str
 
 
 def layers_data(sweep: Sweep, run: Run, max_layers: int = MAX_LAYERS) -> LayerBars | None:
     """Return the layers by compute time; None where the run has none that take time."""
-    bars = sorted((LayerBar(*row) for row in run.layers), key=lambda bar: -bar.total_s)
+    bars = sorted(_joined([LayerBar(*row) for row in run.layers]), key=lambda bar: -bar.total_s)
     total = sum(bar.total_s for bar in bars)
     if not total:
         return None
     shown, rest = bars[:max_layers], bars[max_layers:]
-    return LayerBars(_title(bars, total), run_label(sweep, run), tuple(shown), _sum(rest) if rest else None, total)
+    quiet = "All compute is in layers of one kind." if len(bars) == 1 else ""
+    summed = _sum(rest, "") if rest else None
+    return LayerBars(_title(bars, total), run_label(sweep, run), tuple(shown), summed, total, quiet)
 
 
-def _sum(bars: list[LayerBar]) -> LayerBar:
+def _joined(bars: list[LayerBar]) -> list[LayerBar]:
+    """Return the layers, those that are alike but for the numbers in their names as one."""
+    alike: dict[tuple[str, ...], list[LayerBar]] = defaultdict(list)
+    for bar in bars:
+        times_s = (f"{value:.6g}" for value in (bar.forward_s, bar.backward_s))
+        alike[_NUMBERS.sub("*", bar.name), bar.op, bar.provenance, *times_s].append(bar)
+    return [group[0] if len(group) == 1 else _sum(group, _common_name(group)) for group in alike.values()]
+
+
+_NUMBERS = re.compile(r"\d+")
+
+
+def _common_name(bars: list[LayerBar]) -> str:
+    """Return the name of layers that are alike, with a star for the numbers in which they differ.
+
+    >>> _common_name([LayerBar(f"h.{number}.conv3", "", 1.0, 2.0, "", 0.0) for number in (4, 7)])
+    'h.*.conv3'
+    """
+    columns = zip(*(re.split(r"(\d+)", bar.name) for bar in bars), strict=True)
+    return "".join(parts[0] if len(set(parts)) == 1 else "*" for parts in columns)
+
+
+def _sum(bars: list[LayerBar], name: str) -> LayerBar:
+    """Return the sum of layers; without a name it is how many they are."""
     origins = {bar.provenance for bar in bars}
+    number = sum(bar.number for bar in bars)
     return LayerBar(
-        name=plural(len(bars), "other layer"),
-        op="",
+        name=name or plural(number, "other layer"),
+        op=bars[0].op if name else "",
         forward_s=sum(bar.forward_s for bar in bars),
         backward_s=sum(bar.backward_s for bar in bars),
         provenance=origins.pop() if len(origins) == 1 else "mixed",
         gradient_bytes=sum(bar.gradient_bytes for bar in bars),
+        number=number,
     )
 
 
 def _title(bars: list[LayerBar], total: float) -> str:
     if len(bars) == 1:
-        return f"The whole model is one layer: {duration(total)} of compute per iteration"
+        what = "one layer" if bars[0].number == 1 else f"{count(bars[0].number)} layers of one kind"
+        return f"The whole model is {what}: {duration(total)} of compute per iteration"
     few = next(number for number in range(1, len(bars) + 1) if sum(b.total_s for b in bars[:number]) >= 0.5 * total)
-    return f"Half of the compute time is in {few} of {len(bars)} layers; {bars[0].name} alone takes " + percent(
-        bars[0].total_s / total
+    kinds = "kinds of layers" if any(bar.number > 1 for bar in bars) else "layers"
+    return (
+        f"Half of the compute time is in {few} of {len(bars)} {kinds}; {_name(bars[0])} alone takes "
+        f"{percent(bars[0].total_s / total)}"
     )
+
+
+def _name(bar: LayerBar) -> str:
+    return bar.name if bar.number == 1 else f"{bar.name} ({plural(bar.number, 'layer')})"
 
 
 def draw_layers(data: LayerBars) -> Figure:
@@ -87,7 +128,7 @@ def draw_layers(data: LayerBars) -> Figure:
         xaxis=axis(f"compute time ({unit})", rangemode="tozero"),
         yaxis=axis(
             tickvals=list(range(number)),
-            ticktext=[plot_text(shortened(bar.name, 36)) for bar in data.bars],
+            ticktext=[plot_text(f"{shortened(bar.name, 36)}{_times(bar)}") for bar in data.bars],
             range=[number - 0.4, -0.6],
             showgrid=False,
             fixedrange=True,
@@ -95,9 +136,13 @@ def draw_layers(data: LayerBars) -> Figure:
         showlegend=True,
         legend=legend(),
     )
-    short = [plot_text(shortened(bar.name, 17)) for bar in data.bars]
+    short = [plot_text(f"{shortened(bar.name, 17)}{_times(bar)}") for bar in data.bars]
     narrow = {"yaxis": {"ticktext": short}, "xaxis": {"nticks": 5}}
-    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=_note(data))
+    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=_note(data), quiet=data.quiet)
+
+
+def _times(bar: LayerBar) -> str:
+    return f" ({count(bar.number)}×)" if bar.number > 1 else ""
 
 
 def _note(data: LayerBars) -> str:
@@ -118,7 +163,7 @@ _PATTERN_WORDS = {
 def _trace(data: LayerBars, kind: str, factor: float) -> Json:
     seconds = [getattr(bar, f"{kind}_s") for bar in data.bars]
     hover = [
-        f"<b>{plot_text(bar.name)}</b> {plot_text(bar.op)}<br>{LABELS[kind]} {duration(value)} ({bar.provenance})"
+        f"<b>{plot_text(_name(bar))}</b> {plot_text(bar.op)}<br>{LABELS[kind]} {duration(value)} ({bar.provenance})"
         f"<br>{percent(bar.total_s / data.total_s)} of the compute time<br>gradient {size(bar.gradient_bytes)}"
         for bar, value in zip(data.bars, seconds, strict=True)
     ]

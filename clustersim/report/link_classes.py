@@ -11,15 +11,22 @@ from clustersim.report.words import count, percent, plot_text
 from clustersim.results import LinkClass, Run, Sweep
 from clustersim.units import format_rate
 
+_QUIET = 0.2
+"""Utilisation of the busiest link below which links say nothing about a run."""
+
 
 @dataclass(frozen=True)
 class LinkClasses:
-    """The figure in numbers: the used classes, the most loaded first, and the names of the unused ones."""
+    """The figure in numbers: the used classes, the most loaded first, and the names of the unused ones.
+
+    `quiet` says that no link is busy; empty where one is.
+    """
 
     title: str
     run: str
     classes: tuple[LinkClass, ...]
     unused: tuple[str, ...]
+    quiet: str
 
 
 def link_classes_data(sweep: Sweep, run: Run) -> LinkClasses | None:
@@ -34,7 +41,12 @@ def link_classes_data(sweep: Sweep, run: Run) -> LinkClasses | None:
     if worst.max_utilisation < 0.5:
         title = f"No link is busy for more than {busy}; {worst.kind} links are the busiest"
     unused = tuple(one.kind for one in run.link_classes if not one.num_used)
-    return LinkClasses(title, run_label(sweep, run), tuple(used), unused)
+    return LinkClasses(title, run_label(sweep, run), tuple(used), unused, quiet_links(worst.max_utilisation))
+
+
+def quiet_links(utilisation: float) -> str:
+    """Say that no link limits a run where the busiest one has this utilisation; empty where it may limit it."""
+    return f"No link is busy for more than {percent(utilisation)} of the iteration." if utilisation < _QUIET else ""
 
 
 def draw_link_classes(data: LinkClasses) -> Figure:
@@ -70,6 +82,7 @@ def draw_link_classes(data: LinkClasses) -> Figure:
         {"xaxis": {"range": [0, max(108.0, 1.3 * max(shares))]}},
         label=data.run,
         note=unused,
+        quiet=data.quiet,
     )  # fmt: skip
 
 

@@ -14,6 +14,9 @@ from clustersim.results import LinkLoad
 ASIDE_PX = 4.5
 """Offset of each direction of a cable to its right-hand side."""
 
+_NAME_PX = 50.0
+"""Width of the name of a host."""
+
 MAX_HEIGHT_PX = 640.0
 MIN_PX_PER_UNIT, MAX_PX_PER_UNIT = 44.0, 80.0
 """Limits between which names neither overlap nor are too far apart; a unit is the height of a row in a host."""
@@ -216,13 +219,20 @@ def _bottleneck(picture: Picture) -> Json:
 
 
 def _clearance(picture: Picture, x: float, y: float) -> float:
-    """Return the distance in px of a label centred at a point to nodes and the edge; negative: it covers one."""
+    """Return the distance in px of a label centred at a point to nodes, names of hosts and the edge.
+
+    It is negative where the label covers one.
+    """
     px = picture.px_per_unit
     inside = min(x - picture.x_range[0], picture.x_range[1] - x) * px - 65
     clear = [
         max(abs(x - node_x) * px - 90, abs(y - node_y + 8 / px) * px - 32) for node_x, node_y in picture.places.values()
     ]
-    return min(inside, *clear)
+    names = [
+        max(abs(x - box_x) * px - 65 - _NAME_PX / 2, abs(y - top) * px - 22)
+        for box_x, top in ((x0 + _NAME_PX / 2 / px, y1 + 8 / px) for x0, _, _, y1 in picture.boxes.values())
+    ]
+    return min(inside, *clear, *names)
 
 
 def _box(box: Box) -> Json:

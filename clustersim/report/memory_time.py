@@ -18,6 +18,10 @@ MAX_STAGES = 6
 _GB = 1e9
 
 
+_QUIET = 0.25
+"""Share of a GPU's memory up to which its use says little."""
+
+
 @dataclass(frozen=True)
 class MemoryTime:
     """The figure in numbers: for each stage its name, times in seconds and bytes; `gpu_bytes` is the GPU's memory."""
@@ -29,6 +33,7 @@ class MemoryTime:
     held_bytes: list[list[float]]
     gpu_bytes: float | None
     num_stages: int
+    quiet: str
 
 
 def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> MemoryTime | None:
@@ -51,6 +56,7 @@ def memory_time_data(sweep: Sweep, run: Run, max_stages: int = MAX_STAGES) -> Me
         held_bytes=held,
         gpu_bytes=run.gpu_memory_bytes,
         num_stages=len(lines),
+        quiet=_quiet(run, lines),
     )
 
 
@@ -72,6 +78,11 @@ def _within(line: MemoryLine, begin_s: float, end_s: float) -> MemoryLine:
     moved = [(time_s - back_s if time_s > end_s * (1 + 1e-12) else time_s, held) for time_s, held in steps]
     moved.sort(key=lambda step: step[0])
     return replace(line, time_s=tuple(time_s for time_s, _ in moved), num_bytes=tuple(held for _, held in moved))
+
+
+def _quiet(run: Run, lines: tuple[MemoryLine, ...]) -> str:
+    share = max(max(line.num_bytes) for line in lines) / (run.gpu_memory_bytes or float("inf"))
+    return f"No more than {percent(share)} of a GPU's memory is in use." if 0 < share < _QUIET else ""
 
 
 def _title(run: Run, lines: tuple[MemoryLine, ...]) -> str:
@@ -112,7 +123,9 @@ def draw_memory_time(data: MemoryTime) -> Figure:
     under = f"Memory in use on a GPU of each stage over an iteration (GB): {data.run}. Dashed: the GPU's memory."
     left_out = data.num_stages - len(data.names)
     note = f"{len(data.names)} of {data.num_stages} stages are drawn." if left_out else ""
-    return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=note)
+    return Figure(
+        data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, note=note, quiet=data.quiet
+    )
 
 
 def _gpu_memory(num_bytes: float, end: float) -> Json:

@@ -16,6 +16,13 @@ MAX_BARS = 512
 """Ranks drawn one by one; of more, neighbours are averaged."""
 
 
+_VISIBLE = 0.002
+"""Share of an iteration below which a part is too short to be seen, so that it has no place in the legend."""
+
+_SAME, _ALIKE = 0.01, 0.05
+"""Differences between ranks, as shares of an iteration, below which there is no figure, or one that says little."""
+
+
 @dataclass(frozen=True)
 class RankBars:
     """The figure in numbers: `parts_s[part]` is [num_bars] mean seconds of an iteration."""
@@ -25,12 +32,13 @@ class RankBars:
     labels: list[str]
     parts_s: dict[str, list[float]]
     ranks_per_bar: int
+    quiet: str
 
 
 def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> RankBars | None:
     """Return each rank's breakdown; None where the ranks differ by less than 1 % of an iteration."""
     rows = run.worker_breakdown_s
-    if len(rows) < 2 or not _differ(run):
+    if len(rows) < 2 or _spread(run) <= _SAME:
         return None
     per_bar = -(-len(rows) // max_bars)
     groups = [range(start, min(start + per_bar, len(rows))) for start in range(0, len(rows), per_bar)]
@@ -43,15 +51,16 @@ def ranks_data(sweep: Sweep, run: Run, max_bars: int = MAX_BARS) -> RankBars | N
         labels=[_label(run, group) for group in groups],
         parts_s={part: seconds for part, seconds in parts.items() if any(seconds)},
         ranks_per_bar=per_bar,
+        quiet=""
+        if (most := _spread(run)) >= _ALIKE
+        else f"Ranks differ by no more than {percent(most)} of an iteration.",
     )
 
 
-def _differ(run: Run) -> bool:
-    def spread(part: str) -> float:
-        values = [row.get(part, 0.0) for row in run.worker_breakdown_s]
-        return max(values) - min(values)
-
-    return max(spread(part) for part in BREAKDOWN) > 0.01 * run.iteration_s
+def _spread(run: Run) -> float:
+    """Return the largest difference between two ranks in a part of the iteration, as a share of the iteration."""
+    values = [[row.get(part, 0.0) for row in run.worker_breakdown_s] for part in BREAKDOWN]
+    return max(max(part) - min(part) for part in values) / run.iteration_s
 
 
 def _title(run: Run) -> str:
@@ -92,6 +101,7 @@ def draw_ranks(data: RankBars) -> Figure:
         {
             "type": "bar",
             "name": LABELS[part],
+            "showlegend": any(value > _VISIBLE * total for value, total in zip(seconds, totals, strict=True)),
             "x": [place * data.ranks_per_bar for place in range(number)],
             "y": [value / factor for value in seconds],
             "hovertext": [
@@ -118,4 +128,5 @@ def draw_ranks(data: RankBars) -> Figure:
             legend=legend(),
         ),
         label=data.run,
+        quiet=data.quiet,
     )

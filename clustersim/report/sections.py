@@ -7,8 +7,9 @@ from html import escape
 from shlex import quote
 
 from clustersim.report.anchor import anchor_card
-from clustersim.report.answer import Tile, answer, rows, tiles
+from clustersim.report.answer import Tile, rows, tiles
 from clustersim.report.band import band_basis, band_sentence
+from clustersim.report.findings import findings
 from clustersim.report.machine import machine
 from clustersim.report.page import bullets, card, choice_grid, grid, of_run
 from clustersim.report.published import METRICS, comparisons
@@ -30,14 +31,19 @@ _PROVENANCE = {
 
 
 def header(sweep: Sweep) -> str:
-    """Return the name of the scenario, the answer in a sentence, the numbers, and whether there are warnings."""
+    """Return the name of the scenario, the answer, the numbers, and whether there are warnings.
+
+    The first sentence of the answer is the heading of the page, the others follow it.
+    """
+    first, *others = findings(sweep)
     numbers = "".join(_tile(tile) for tile in tiles(sweep))
     banner = ""
     if sweep.warnings:
         number = plural(len(sweep.warnings), "warning")
         banner = f'<p class="banner"><a href="#warnings">{number}</a>: {escape(sweep.warnings[0])}</p>'
     return (
-        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(answer(sweep))}</h1>'
+        f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(first)}</h1>'
+        f'<p class="more">{escape(" ".join(others))}</p>'
         f'<p class="note">{escape(machine(sweep))}</p></header>{banner}'
         f'<dl class="tiles">{numbers}</dl>'
     )
@@ -58,7 +64,10 @@ def all_runs(sweep: Sweep) -> str:
     words = [key.rpartition(".")[2] for key in texts]
     under = "Means over workers and iterations."
     if "baseline" in headings:
-        under += " Each run has its own baseline, in samples/s: one GPU at its batch, or the one in the scenario."
+        under += (
+            " Each run has its own baseline, in samples/s: one GPU at its batch, the fewest GPUs that hold the model,"
+        )
+        under += " or the one in the scenario."
     if len(body) == 1:
         return card(title, under, grid(headings, body, words), name="Runs")
     under += " Click a heading to sort, and a row to see that run."

@@ -121,7 +121,7 @@ def axis_value(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         if len(leaf) == 1:
             return f"{leaf}={count(value)}"
-        return f"{key if leaf in ('per_gpu', 'num') else leaf} {count(value)}"
+        return f"{key if leaf in ('per_gpu', 'global', 'num') else leaf} {count(value)}"
     if isinstance(value, Mapping):
         inner = (
             axis_value(key if name == "kind" else name, part)

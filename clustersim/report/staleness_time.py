@@ -32,6 +32,7 @@ class StalenessTime:
     high: list[float]
     rate: list[float]
     num_gradients: int
+    quiet: str
 
 
 def staleness_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> StalenessTime | None:
@@ -55,7 +56,16 @@ def staleness_time_data(sweep: Sweep, run: Run, max_bins: int = MAX_BINS) -> Sta
         high=[float(np.quantile(age[part], 0.9)) for part in parts],
         rate=rates,
         num_gradients=len(age),
+        quiet="" if varies or _change(age) is not None else f"{_title(age, None)}.",
     )
+
+
+def _change(age: np.ndarray) -> tuple[float, float] | None:
+    """Return the mean staleness of the first and of the second half; None where the difference may be chance."""
+    half = len(age) // 2
+    before, after = float(age[:half].mean()), float(age[half:].mean())
+    threshold = 2.0 * float(age.std()) * (2.0 / half) ** 0.5
+    return None if abs(after - before) <= max(threshold, 0.05 * before) else (before, after)
 
 
 def _title(age: np.ndarray, rate: np.ndarray | None) -> str:
@@ -64,11 +74,12 @@ def _title(age: np.ndarray, rate: np.ndarray | None) -> str:
             f"Gradients are {age.mean():.1f} versions old on average and applied with {rate.mean():.2f} of the "
             f"learning rate; the smallest factor is {rate.min():.2f}"
         )
-    half = len(age) // 2
-    before, after = float(age[:half].mean()), float(age[half:].mean())
-    threshold = 2.0 * float(age.std()) * (2.0 / half) ** 0.5
-    if abs(after - before) <= max(threshold, 0.05 * before):
+    change = _change(age)
+    if change is None:
+        half = len(age) // 2
+        before, after = float(age[:half].mean()), float(age[half:].mean())
         return f"Staleness is steady: {before:.1f} versions in the first half, {after:.1f} in the second"
+    before, after = change
     return f"Staleness {'grows' if after > before else 'falls'} from {before:.1f} versions to {after:.1f}"
 
 
@@ -113,7 +124,7 @@ def draw_staleness_time(data: StalenessTime) -> Figure:
     under = f"Staleness of applied gradients over time ({unit}), {per_point} per point{below}: {data.run}."
     height = 420 if data.rate else 320
     drawn = layout(height, showlegend=True, legend=legend(), **parts)
-    return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run)
+    return Figure(data.title, under, traces, drawn, {"xaxis": {"nticks": 5}}, label=data.run, quiet=data.quiet)
 
 
 def _rate(data: StalenessTime, x: list[float], unit: str) -> Json:

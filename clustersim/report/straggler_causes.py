@@ -13,6 +13,7 @@ from clustersim.report.lateness import CAUSES, LastRank, compute_excess, find_la
 from clustersim.report.palette import load_scale, series_colour
 from clustersim.report.rank_names import host_names, rank_name
 from clustersim.report.series import run_label
+from clustersim.report.stragglers import quiet_waiting
 from clustersim.report.words import count, duration, percent, plot_text, plural, time_unit
 from clustersim.results import Run, Sweep
 
@@ -37,6 +38,7 @@ class StragglerCauses:
     ranks_per_row: int
     last_ranks: tuple[LastRank, ...]
     late_s: dict[str, list[float]]
+    quiet: str
 
 
 def straggler_causes_data(
@@ -63,6 +65,7 @@ def straggler_causes_data(
         ranks_per_row=per_row,
         last_ranks=shown,
         late_s={cause: seconds for cause, seconds in late_s.items() if any(abs(one) > 1e-9 for one in seconds)},
+        quiet=quiet_waiting(run),
     )
 
 
@@ -154,7 +157,9 @@ def draw_straggler_causes(data: StragglerCauses) -> Figure:
     )
     traces = [_heat(data), _marks(data), *(_causes(data, number, factor) for number in range(len(CAUSES)))]
     narrow = {"yaxis": {"ticktext": short[::step]}, "xaxis2": {"nticks": 5}}
-    return Figure(data.title, under, [trace for trace in traces if trace], drawn, narrow, label=data.run)
+    return Figure(
+        data.title, under, [trace for trace in traces if trace], drawn, narrow, label=data.run, quiet=data.quiet
+    )
 
 
 def _heat(data: StragglerCauses) -> Json:

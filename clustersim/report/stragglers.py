@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.lanes import MIN_WAITING_SHARE
+from clustersim.report.lanes import MIN_WAITING_SHARE, QUIET_WAITING_SHARE
 from clustersim.report.lateness import CAUSES, IterationTable, LastRank, find_last_ranks, iteration_table
 from clustersim.report.palette import LABELS, PARTS
 from clustersim.report.rank_names import host_names, rank_name
@@ -48,6 +48,7 @@ class Stragglers:
     last_ranks: tuple[tuple[LastRank, float], ...]
     length_s: float
     note: str
+    quiet: str
 
 
 def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Stragglers | None:
@@ -72,7 +73,7 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
     ]
     ready = {(cycle.rank, cycle.iteration): cycle.computed_s - origin_s for cycle in cycles}
     marked = [(last, ready[key]) for last in recent if (key := (last.rank, last.iteration)) in ready]
-    note = "" if len(ranks) == run.num_gpus else _note(len(ranks), run.num_gpus)
+    notes = ["" if len(ranks) == run.num_gpus else _note(len(ranks), run.num_gpus), _input_note(run)]
     return Stragglers(
         title=_title(last_ranks, len(found.iteration), run.num_gpus),
         run=run_label(sweep, run),
@@ -81,8 +82,20 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
         bars=tuple(bars),
         last_ranks=tuple(marked),
         length_s=max(cycle.end_s for cycle in cycles) - origin_s,
-        note=note,
+        note=" ".join(filter(None, notes)),
+        quiet=quiet_waiting(run),
     )
+
+
+def _input_note(run: Run) -> str:
+    has_input = run.breakdown_s.get("input", 0.0) > MIN_WAITING_SHARE * run.iteration_s
+    return "Compute begins with the wait for samples." if has_input else ""
+
+
+def quiet_waiting(run: Run) -> str:
+    """Say that ranks hardly wait for one another; empty where they do."""
+    share = sum(run.cycles.waiting_s) / _busy_s(run)
+    return f"Ranks wait for one another for {percent(share)} of the time." if share < QUIET_WAITING_SHARE else ""
 
 
 def _busy_s(run: Run) -> float:
@@ -192,7 +205,7 @@ def draw_stragglers(data: Stragglers) -> Figure:
         "Waiting is drawn before communication."
     )
     narrow = {"yaxis": {"ticktext": [str(rank) for rank in data.ranks]}, "xaxis": {"nticks": 5}}
-    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note)
+    return Figure(data.title, under, traces, drawn, narrow, label=data.run, note=data.note, quiet=data.quiet)
 
 
 def _lane(rank: int, name: str) -> str:

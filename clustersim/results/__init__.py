@@ -4,6 +4,7 @@ No clock, no hardware and no drawing: a result can be saved, read and drawn agai
 """
 
 from clustersim.results.anchor import Anchor, MeasuredNetwork, MeasuredPoint
+from clustersim.results.baseline import Baseline
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import keep_earlier, read_sweep, write_atomically, write_sweep
 from clustersim.results.metrics import (
@@ -38,6 +39,7 @@ __all__ = [
     "NO_RANK",
     "WEIGHT_VERSIONS",
     "Anchor",
+    "Baseline",
     "FailureTimes",
     "Interval",
     "JobRun",

@@ -11,6 +11,7 @@ import numpy as np
 from clustersim.reading.typed import wrong_types
 from clustersim.results.anchor import Anchor
 from clustersim.results.band import Band
+from clustersim.results.baseline import Baseline
 from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
 from clustersim.results.html import run_html, sweep_html
@@ -29,7 +30,10 @@ WEIGHT_VERSIONS = "weight_versions"
 _LOGS = frozenset(["cycles", "updates", "more_updates"])
 """Fields with a `to_dict` of their own."""
 
-_DERIVED = ("tokens_per_s", "dollars_per_hour")
+_DERIVED = (
+    *["samples_per_s_per_gpu", "tokens_per_s", "tokens_per_s_per_gpu", "host_share"],
+    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens"],
+)
 """Properties that the JSON has beside the fields."""
 
 _STALENESS: Any = Mapping[str, float | tuple[tuple[int, int], ...]]
@@ -168,8 +172,10 @@ class Run:
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
     all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
-    measurements of such forecasts lie. `anchor` is set if measured
-    runs scale the forecast.
+    measurements of such forecasts lie. `anchor` is set if measured runs scale the forecast. `efficiency` is samples per
+    second and GPU over those of the `baseline`. `speedup` is samples per second over all those of the baseline, unless
+    the scenario gives another one; `speedup_basis` names what it is over. `baseline` is None in results of earlier
+    versions.
     """
 
     axes: Mapping[str, Any]
@@ -222,6 +228,12 @@ class Run:
     anchor: Anchor | None = None
     features: Features | None = None
     band: Band | None = None
+    baseline: Baseline | None = None
+
+    @property
+    def speedup_baseline(self) -> Baseline | None:
+        """The baseline if the speedup is over it; None if it is over one that the scenario gives, or is not known."""
+        return self.baseline if self.baseline is not None and self.baseline.text in self.speedup_basis else None
 
     @property
     def has_ideal_network(self) -> bool:
@@ -232,6 +244,31 @@ class Run:
     def tokens_per_s(self) -> float | None:
         """Tokens that are trained per second; None for models without tokens."""
         return None if self.tokens_per_sample is None else self.tokens_per_sample * self.samples_per_s
+
+    @property
+    def samples_per_s_per_gpu(self) -> float:
+        """Samples that each GPU trains per second."""
+        return self.samples_per_s / self.num_gpus
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float | None:
+        """Tokens that each GPU trains per second; None for models without tokens."""
+        return None if self.tokens_per_s is None else self.tokens_per_s / self.num_gpus
+
+    @property
+    def host_share(self) -> float:
+        """Share of an iteration in which a GPU waits for its host to issue kernels."""
+        return self.breakdown_s.get("host", 0.0) / self.iteration_s
+
+    @property
+    def dollars_per_million_samples(self) -> float | None:
+        """What a million trained samples cost; None where a GPU has no price."""
+        return self.dollars_per_million("samples")
+
+    @property
+    def dollars_per_million_tokens(self) -> float | None:
+        """What a million trained tokens cost; None where a GPU has no price, and for models without tokens."""
+        return self.dollars_per_million("tokens") if self.tokens_per_sample else None
 
     @property
     def dollars_per_hour(self) -> float | None:
@@ -279,11 +316,14 @@ class Run:
         for name in ("num_gpus", "batch_per_gpu", "iteration_s", "samples_per_s"):
             if not getattr(self, name) > 0:
                 yield f"{name} is {getattr(self, name)!r}, not above 0"
+        if self.baseline is not None and not min(self.baseline.num_gpus, self.baseline.samples_per_s) > 0:
+            yield "baseline has no GPUs or no rate above 0"
         yield from wrong_types(self.staleness, _STALENESS, "staleness")
         needed = ("mean", "p99", "histogram") if self.staleness.get("max") else ("mean",) if self.staleness else ()
         for key in needed:
             if not isinstance(self.staleness.get(key), list | tuple if key == "histogram" else int | float):
                 yield f"staleness lacks {key}"
+        yield from (f"cards lacks {key}" for key in ("per_host", "bytes_per_s") if self.cards and key not in self.cards)
         for name in ("spans", "updates", "cycles"):
             lengths = {len(column) for column in vars(getattr(self, name)).values()}
             if len(lengths) > 1:
@@ -302,6 +342,8 @@ class Run:
             values["features"] = Features(**values["features"])
         if values.get("band") is not None:
             values["band"] = Band.from_dict(values["band"])
+        if values.get("baseline") is not None:
+            values["baseline"] = Baseline(**values["baseline"])
         if values.get("adapters") is not None:
             values["adapters"] = tuple(values["adapters"])
         if values.get("anchor") is not None:

@@ -27,9 +27,27 @@ def test_layers_are_drawn_longest_first_and_the_rest_is_summed_up_below():
 
 def test_the_title_counts_the_layers_that_take_half_the_time():
     sweep = make_sweep((8,))
-    rows = (("big", "convolution", 1.0, 2.0, "measured", 4.0),) + (("small", "relu", 0.1, 0.2, "measured", 0.0),) * 5
+    small = tuple((f"small_{name}", "relu", 0.1, 0.2, "measured", 0.0) for name in "abcde")
+    rows = (("big", "convolution", 1.0, 2.0, "measured", 4.0), *small)
     data = layers_data(sweep, replace(sweep.runs[0], layers=rows))
     assert data.title.replace(THIN, " ") == "Half of the compute time is in 1 of 6 layers; big alone takes 67 %"
+
+
+def test_layers_that_differ_in_their_numbers_alone_are_one_bar():
+    sweep = make_sweep((8,))
+    rows = tuple((f"h.{number}.{name}2", "linear", forward_s, 0.2, "estimated", 4.0)
+                 for number in range(8) for name, forward_s in (("mlp", 0.3), ("out", 0.1)))  # fmt: skip
+    other = ("h.8.mlp2", "linear", 0.2, 0.2, "estimated", 4.0)
+    data = layers_data(sweep, replace(sweep.runs[0], layers=(*rows, other)))
+    assert [(bar.name, bar.number) for bar in data.bars] == [("h.*.mlp2", 8), ("h.*.out2", 8), ("h.8.mlp2", 1)]
+    assert sum(bar.total_s for bar in data.bars) == pytest.approx(sum(row[2] + row[3] for row in (*rows, other)))
+    assert data.title.replace(THIN, " ") == (
+        "Half of the compute time is in 1 of 3 kinds of layers; h.*.mlp2 (8 layers) alone takes 59 %"
+    )
+    assert draw_layers(data).layout["yaxis"]["ticktext"][0] == "h.*.mlp2 (8×)"
+    assert data.quiet == ""
+    only = layers_data(sweep, replace(sweep.runs[0], layers=rows[::2]))
+    assert draw_layers(only).quiet == "All compute is in layers of one kind."
 
 
 def test_layers_are_hatched_by_provenance():
@@ -51,6 +69,19 @@ def test_ranks_that_do_not_differ_are_not_drawn():
     run = replace(sweep.runs[0], worker_breakdown_s=(sweep.runs[0].worker_breakdown_s[0],) * 8)
     assert ranks_data(sweep, run) is None
     assert ranks_data(sweep, make_run(1)) is None
+
+
+def test_ranks_that_hardly_differ_are_quiet():
+    sweep = make_sweep((8,))
+    run = sweep.runs[0]
+    first = dict(run.worker_breakdown_s[0])
+
+    def data_of(share: float):
+        slow = {**first, "compute": first["compute"] + share * run.iteration_s}
+        return ranks_data(sweep, replace(run, worker_breakdown_s=(first, slow)))
+
+    assert draw_ranks(data_of(0.02)).quiet.replace(THIN, " ") == "Ranks differ by no more than 2.0 % of an iteration."
+    assert draw_ranks(data_of(0.2)).quiet == ""
 
 
 def test_averaging_neighbours_keeps_the_mean_of_every_part():

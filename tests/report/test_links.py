@@ -70,6 +70,39 @@ def test_the_title_and_the_drawing_name_the_bottleneck():
     assert any(worst.kind in note["text"] and "<b>" in note["text"] for note in figure.layout["annotations"])
 
 
+def test_equal_links_are_counted_beyond_those_drawn_and_hosts_stand_in_the_order_of_their_numbers():
+    run = make_sweep().runs[-1]
+    links = tuple(
+        replace(
+            run.links[0], name=f"host{number}/nic0->switch", src=f"host{number}/nic0", dst="switch", utilisation=0.5
+        )
+        for number in (10, 2, *range(11, 40))
+    )
+    data = links_data(make_sweep(), replace(run, links=links))
+    assert data.title.replace(THIN, " ").startswith("The busiest link is host2/nic0 → switch (and 30 others)")
+    assert [link.src for link in data.wide.links[:2]] == ["host2/nic0", "host10/nic0"]
+
+
+def test_a_link_inside_a_node_is_named_by_its_kind():
+    run = make_sweep().runs[-1]
+    inside = replace(run.links[0], src="host0/memory0", dst="host0/memory0", kind="cpu-add", utilisation=0.9)
+    assert "cpu-add in host0/memory0" in links_data(make_sweep(), replace(run, links=(inside,))).title
+
+
+@pytest.mark.parametrize(
+    ("load", "reason"), [(0.15, "No link is busy for more than 15 % of the iteration."), (0.2, "")]
+)
+def test_links_that_are_hardly_used_are_quiet(load, reason):
+    run = make_sweep().runs[-1]
+    idle = replace(
+        run,
+        links=(replace(run.links[0], utilisation=load),),
+        link_classes=(LinkClass("fast", 4, 4, 1.0, load, 1e9),),
+    )
+    assert draw_links(links_data(make_sweep(), idle)).quiet.replace(THIN, " ") == reason
+    assert draw_link_classes(link_classes_data(make_sweep(), idle)).quiet.replace(THIN, " ") == reason
+
+
 def test_width_and_colour_grow_with_the_load():
     sweep = make_sweep()
     lines = [trace for trace in draw_links(links_data(sweep, sweep.runs[-1])).traces if trace["mode"] == "lines"]

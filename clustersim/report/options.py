@@ -1,0 +1,172 @@
+"""The axes of a sweep as a question: what is chosen, and under which conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from clustersim.report.series import axis_value, short_labels, varied
+from clustersim.report.words import gpus
+from clustersim.results import Run, Sweep
+from clustersim.units import read_quantity
+
+_CONDITIONS = frozenset(
+    ["background_traffic", "batch", "dataset_size", "failures", "jobs", "model", "num_gpus", "packing", "stragglers"]
+)
+"""First parts of keys that say what is to be trained and what happens to it, unless nothing else varies."""
+
+_CHOSEN = frozenset(["batch", "model", "num_gpus"])
+"""Conditions that a user sets all the same; the others happen to a training."""
+
+EQUAL = 0.01
+"""Relative difference up to which two rates are called equal."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis with its values, ascending if they are quantities of one kind, and the label of each value."""
+
+    key: str
+    values: tuple[Any, ...]
+    labels: tuple[str, ...]
+    is_numeric: bool
+
+    @property
+    def name(self) -> str:
+        """The last part of the key, with spaces."""
+        return axis_name(self.key)
+
+    def place(self, run: Run) -> int:
+        """Return the place of a run's value among all values."""
+        return [repr(value) for value in self.values].index(repr(_value(run, self.key)))
+
+    def label(self, run: Run) -> str:
+        """Return the label of a run's value."""
+        return self.labels[self.place(run)]
+
+
+@dataclass(frozen=True)
+class SweepCell:
+    """The runs under the same conditions, the most samples per second first, and the place of each condition."""
+
+    where: tuple[int, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def factor(self) -> float:
+        """How many times as fast the fastest run is as the slowest one."""
+        return self.runs[0].samples_per_s / self.runs[-1].samples_per_s
+
+    @property
+    def fastest(self) -> tuple[Run, ...]:
+        """The runs that are as fast as the fastest one, within `EQUAL`."""
+        return tuple(run for run in self.runs if self.runs[0].samples_per_s <= (1 + EQUAL) * run.samples_per_s)
+
+
+@dataclass(frozen=True)
+class SweepQuestion:
+    """What a sweep asks: `choices` may be chosen, under each of the `conditions`, one cell for each."""
+
+    choices: tuple[Axis, ...]
+    conditions: tuple[Axis, ...]
+    cells: tuple[SweepCell, ...]
+
+    def label(self, run: Run) -> str:
+        """Return what is chosen in a run, such as `ring, batch 32`."""
+        return ", ".join(axis.label(run) for axis in self.choices)
+
+    @property
+    def number(self) -> Axis | None:
+        """The only axis to choose on, if it is a number with three values or more."""
+        only = self.choices[0] if len(self.choices) == 1 else None
+        return only if only is not None and only.is_numeric and len(only.values) > 2 else None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the values are chosen, and do not happen to a training as stragglers do."""
+        roots = {axis.key.partition(".")[0] for axis in self.choices}
+        return not roots <= _CONDITIONS - _CHOSEN
+
+    def best(self, cell: SweepCell) -> Run:
+        """Return the fastest run of a cell; of equally fast values of a number that of the smallest."""
+        return cell.runs[0] if self.number is None else min(cell.fastest, key=self.number.place)
+
+    def where(self, cell: SweepCell) -> str:
+        """Return the conditions of a cell: `on 8 GPUs, with cv 0.6`; empty without conditions."""
+        pairs = zip(self.conditions, cell.where, strict=True)
+        return ", ".join(f"{_PREPOSITIONS.get(axis.key, 'with')} {axis.labels[place]}" for axis, place in pairs)
+
+
+_PREPOSITIONS = {"num_gpus": "on", "model": "for"}
+
+
+def question_of(sweep: Sweep) -> SweepQuestion:
+    """Return the question of a sweep: axes that only set the task are conditions, unless nothing else varies."""
+    keys = varied(sweep)
+    choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
+    if not choices:
+        choices = [key for key in keys if key != "model"]
+    sizes = ["num_gpus"] if len({run.num_gpus for run in sweep.runs}) > 1 else []
+    conditions = [*(key for key in keys if key not in choices), *sizes]
+    axes = {key: _axis(sweep.runs, key) for key in (*choices, *conditions)}
+    found = tuple(axes[key] for key in conditions)
+
+    def places(run: Run) -> tuple[int, ...]:
+        return tuple(axis.place(run) for axis in found)
+
+    grouped = groupby(sorted(sweep.runs, key=lambda run: (places(run), -run.samples_per_s)), key=places)
+    cells = tuple(SweepCell(where, tuple(runs)) for where, runs in grouped)
+    return SweepQuestion(tuple(axes[key] for key in choices), found, cells)
+
+
+def axis_name(key: str) -> str:
+    """Return the last part of a key, with spaces."""
+    return key.removesuffix(".kind").rpartition(".")[2].replace("_", " ")
+
+
+def main_cell(question: SweepQuestion) -> SweepCell:
+    """Return the cell on the most GPUs, of the first model, and of the last value of each other condition.
+
+    If its settings are equally fast, it is the cell in which they differ most.
+    """
+    models = [place for place, axis in enumerate(question.conditions) if axis.key == "model"]
+    main = [cell for cell in question.cells if all(cell.where[place] == 0 for place in models)][-1]
+    widest = max(question.cells, key=lambda cell: cell.factor)
+    return widest if main.factor <= 1 + EQUAL < widest.factor else main
+
+
+def _value(run: Run, key: str) -> Any:
+    return run.num_gpus if key == "num_gpus" else run.axes.get(key)
+
+
+def _axis(runs: Sequence[Run], key: str) -> Axis:
+    values = list({repr(_value(run, key)): _value(run, key) for run in runs}.values())
+    numbers = [_number(value) for value in values]
+    is_numeric = (
+        len({None if number is None else number[0] for number in numbers} - {None}) == 1 and None not in numbers
+    )
+    if is_numeric:
+        values.sort(key=lambda value: (_number(value) or ("", 0.0))[1])
+    return Axis(key, tuple(values), _labels(key, values, is_numeric), is_numeric)
+
+
+def _labels(key: str, values: Sequence[Any], is_numeric: bool) -> tuple[str, ...]:
+    """Return the labels of values; quantities such as `400 Gbit/s` follow the name of their axis."""
+    if key == "num_gpus":
+        return tuple(gpus(value) for value in values)
+    labels = [axis_value(key, value) for value in values]
+    if not is_numeric:
+        return tuple(short_labels(labels))
+    name = axis_name(key)
+    return tuple(
+        f"{name} {value}" if isinstance(value, str) else label for value, label in zip(values, labels, strict=True)
+    )
+
+
+def _number(value: Any) -> tuple[str, float] | None:
+    """Return the kind and the SI value of a number or a quantity; None for all else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number", float(value)
+    return read_quantity(value) if isinstance(value, str) else None

@@ -1,0 +1,49 @@
+"""The rate of a run in words: tokens or samples per second, with its band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from clustersim.report.band import NEVER_CHECKED, band_range
+from clustersim.report.machine import IDEAL
+from clustersim.report.words import count, duration, gpus, percent, plural, times
+from clustersim.results import Run, Sweep
+
+
+def unit_of_cost(runs: Sequence[Run]) -> Literal["tokens", "samples"]:
+    """Return what is trained at a price: tokens where all runs know how many a sample has, otherwise samples."""
+    return "tokens" if all(run.tokens_per_sample for run in runs) else "samples"
+
+
+def rate_words(run: Run) -> str:
+    """Return what a run trains per second, with its band in the same unit: tokens where they are known."""
+    each = run.tokens_per_sample or 1.0
+    unit = "tokens" if run.tokens_per_sample else "samples"
+    band = ""
+    if run.band is not None:
+        low, high = run.band.samples_per_s
+        words = f"{NEVER_CHECKED}, " if run.band.unchecked else ""
+        band = f" ({words}{percent(run.band.level)} band {band_range((low * each, high * each))})"
+    return f"{count(run.samples_per_s * each)} {unit} per second{band}"
+
+
+def sentence_of_one(sweep: Sweep, run: Run, against: str = "") -> str:
+    """Say what a run trains, `against` what, and how long the training takes."""
+    subject = f"{gpus(run.num_gpus)} {'trains' if run.num_gpus == 1 else 'train'} {rate_words(run)}"
+    if run.has_ideal_network:
+        subject = f"On an {IDEAL}, {subject}"
+    against = f", {against}" if against else ""
+    if run.speedup is not None and run.num_gpus > 1:
+        named = "" if run.speedup_baseline is None else f" ({run.speedup_baseline.short})"
+        against = f", {times(run.speedup)} the baseline{named}{against}"
+    return f"{subject}{against}{training(sweep, run)}"
+
+
+def training(sweep: Sweep, run: Run) -> str:
+    """Say how long the training takes, after a semicolon; empty where its length is unknown."""
+    if run.time_to_train_s is None:
+        return ""
+    epochs = sweep.scenario.get("epochs")
+    what = f"{plural(epochs, 'epoch')} take" if epochs and epochs != 1 else "training takes"
+    return f"; {what} {duration(run.time_to_train_s)}"
