@@ -121,6 +121,21 @@ def test_a_baseline_of_several_gpus_is_named_in_its_column_and_below_the_table()
     assert scaling_data(apart).metric == "samples_per_s"
 
 
+def test_speedups_over_unlike_baselines_of_one_batch_are_not_drawn_on_one_axis() -> None:
+    def over(rate: float, batch: int, run: Run) -> Run:
+        baseline = Baseline(1, batch, 1, rate, f"one GPU at a batch of {batch}")
+        return replace(run, baseline=baseline, speedup_basis=baseline.text)
+
+    sweep = make_sweep()
+    for rates, batches, metric in (
+        ((50.0, 50.0, 50.0), (8, 8, 8), "speedup"),
+        ((50.0, 60.0, 70.0), (8, 16, 32), "speedup"),
+        ((50.0, 40.0, 10.0), (8, 8, 8), "samples_per_s"),
+    ):
+        runs = tuple(map(over, rates, batches, sweep.runs))
+        assert scaling_data(replace(sweep, runs=runs)).metric == metric
+
+
 def test_the_efficiency_has_a_line_of_its_own_where_the_scenario_gives_the_baseline_of_speedups() -> None:
     over = Baseline(1, 1024, 16, 45.0, "one NVIDIA Tesla K20X at a batch of 1024 in 16 micro-batches")
     sweep = make_sweep()
