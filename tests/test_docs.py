@@ -1,8 +1,8 @@
 """Every command and every piece of Python in README and docs runs, and generated pages are current.
 
 In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for the blocks after it. Of a ```console
-block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; a line
-`...` stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
+block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; `...`
+stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
 ```python blocks run one after the other in one namespace; what they print is not compared.
 """
 
@@ -79,9 +79,8 @@ def is_shown(shown: list[str], printed: list[str]) -> bool:
 def run(command: Command) -> None:
     """Run a command and compare what it prints with what the page shows, if it shows anything."""
     printed = output_of(command.line)
-    assert not command.shown or is_shown(command.shown, printed), (
-        f"`{command.line}` prints what the page does not show (python -m tests.docs_output PAGE):\n" + "\n".join(printed)
-    )
+    told = "\n".join([f"`{command.line}` does not print what the page shows; it prints:", *printed])
+    assert not command.shown or is_shown(command.shown, printed), told
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
