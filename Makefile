@@ -7,13 +7,16 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-docs test-lab test-all check reference docs bench validation residuals coverage lab clean
+# Tests that need no extra.
+FAST = not tables and not torch and not browser and not notebook and not site and not lab
+
+.PHONY: demo test fuzz test-tables test-torch test-browser test-notebook test-docs test-lab test-all check reference docs bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
 
 test: check
-	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not site and not lab"
+	$(python) -m pytest -n auto -m "$(FAST)"
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -31,6 +34,9 @@ test-torch: $(VENV)/.installed-torch
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
 
+test-notebook: $(VENV)/.installed-notebook
+	$(python) -m pytest -m notebook tests/notebook tests/test_docs.py
+
 # The site in site/, from docs/ and mkdocs.yml: every warning, such as a link that leads nowhere, is an error.
 docs: $(VENV)/.installed-docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
@@ -46,10 +52,10 @@ test-lab: $(VENV)/.installed-torch
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
 FUZZ ?= 3
 fuzz: $(VENV)/.installed-test
-	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not site and not lab" \
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "$(FAST)" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-docs test-lab
+test-all: test test-tables test-torch test-browser test-notebook test-docs test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -101,7 +107,11 @@ $(VENV)/.installed-torch: $(VENV)/.installed-test
 	@touch $@
 
 $(VENV)/.installed-browser: $(VENV)/.installed-test
-	$(install) --editable '.[test,browser]'
+	$(install) --editable '.[test,browser,serve]'
+	@touch $@
+
+$(VENV)/.installed-notebook: $(VENV)/.installed-test
+	$(install) --editable '.[test,notebook]'
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test

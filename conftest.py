@@ -18,6 +18,7 @@ _PROFILING = (
 )  # fmt: skip
 
 NEEDS = {
+    "dash": ["clustersim/what_if/app/page.py", "clustersim/what_if/app/controls.py"],
     "onnx": [f"clustersim/interchange/onnx_model/{name}.py" for name in _ONNX_MODEL],
     "torch": [
         *(f"clustersim/interchange/torch_model/{name}.py" for name in _TORCH_MODEL),

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from clustersim.collectives import ALL_REDUCE as ALL_REDUCE
     from clustersim.collectives import Schedule as Schedule
     from clustersim.network import Network as Network
+    from clustersim.report import report_html as report_html
+    from clustersim.report import report_text as report_text
     from clustersim.report import write_report as write_report
     from clustersim.results import Run as Run
     from clustersim.results import Sweep as Sweep
@@ -31,6 +33,8 @@ _FRONT_DOOR = {
     "Sweep": "clustersim.results",
     "load_scenario": "clustersim.scenario",
     "load_topology": "clustersim.topology",
+    "report_html": "clustersim.report",
+    "report_text": "clustersim.report",
     "simulate": "clustersim.simulate",
     "sweep": "clustersim.sweep",
     "write_report": "clustersim.report",

@@ -6,11 +6,15 @@ and `allowed` as separate fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from clustersim.common_words import hint_for_name
+from clustersim.common_words import LISTED, hint_for_name
+
+_MANY = 12
+_FEW = 5
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,20 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> InputError:
     """
     names = sorted(known)
     hint = hint_after(hint_for_name(kind, str(name)), nearest(str(name), names))
-    allowed = ", ".join(names)
-    return InputError(f"no {kind} is called '{name}'{hint} (known: {allowed})", got=str(name), allowed=allowed)
+    message = f"no {kind} is called '{name}'{hint} ({known_names(kind, str(name), names)})"
+    return InputError(message, got=str(name), allowed=", ".join(names))
+
+
+def known_names(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return the known names; of many that `clustersim list` has, the nearest and the command.
+
+    >>> known_names("model", "resnet", ["resnet18", "resnet50", *(f"vgg{depth}" for depth in range(11, 30))])
+    'nearest: resnet50, resnet18; all: `clustersim list models`'
+    """
+    if kind not in LISTED or len(known) <= _MANY:
+        return f"known: {', '.join(known)}"
+    near = nearest_names(name, known)[:_FEW]
+    return "; ".join([*([f"nearest: {', '.join(near)}"] if near else []), f"all: `clustersim list {LISTED[kind]}`"])
 
 
 def hint_after(meaning: str | None, near: str | None) -> str:
@@ -106,19 +122,45 @@ def hint_after(meaning: str | None, near: str | None) -> str:
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the nearest known name: one with a typo, one with common parts, or a similar one.
+    """Return the nearest known name: another spelling, one with a typo, one with common parts, or a similar one.
 
     >>> nearest("bf16", ["amp-bf16", "fp16"]), nearest("v100-sxm2-16gb", ["v100", "v100-32gb"])
     ('amp-bf16', 'v100')
     >>> nearest("googlenet-axu", ["googlenet", "googlenet-aux"]), nearest("NCCL", ["gloo", "nccl"])
     ('googlenet-aux', 'nccl')
+    >>> nearest("meta-llama/Llama_3.1_8B", ["llama-2-7b", "llama-3.1-8b"])
+    'llama-3.1-8b'
     """
-    name = name.lower()
-    parts = set(name.split("-"))
-    same = [each for each in known if parts <= set(each.split("-")) or parts >= set(each.split("-"))]
-    near = (
-        get_close_matches(name, known, n=1, cutoff=0.85)
-        or get_close_matches(name, same, n=1, cutoff=0.0)
-        or get_close_matches(name, known, n=1)
+    return next(iter(nearest_names(name, known)), None)
+
+
+def nearest_names(name: str, known: Sequence[str]) -> list[str]:
+    """Return known names that resemble a name, the nearest first."""
+    name = name.lower().rpartition("/")[2] or name.lower()
+    word, parts = squashed(name), _parts(name)
+    same = [each for each in known if parts <= _parts(each) or parts >= _parts(each)]
+    begun = [each for each in known if word and squashed(each).startswith(word)]
+    return list(
+        dict.fromkeys(
+            [
+                *(each for each in known if word and squashed(each) == word),
+                *get_close_matches(name, known, n=_FEW, cutoff=0.85),
+                *get_close_matches(name, same, n=_FEW, cutoff=0.0),
+                *get_close_matches(name, begun, n=_FEW, cutoff=0.0),
+                *get_close_matches(name, known, n=_FEW),
+            ]
+        )
     )
-    return near[0] if near else None
+
+
+def squashed(name: str) -> str:
+    """Return a name in small letters, without what separates its parts.
+
+    >>> squashed("RTX_4090") == squashed("rtx-4090")
+    True
+    """
+    return re.sub(r"[\s_-]+", "", name.lower())
+
+
+def _parts(name: str) -> set[str]:
+    return set(re.split(r"[\s_-]+", name))

@@ -94,6 +94,9 @@ def _reason(text: object, unit: str | None, units: dict[str, float]) -> str:
         prefix, per = prefix_bits[1] or "", prefix_bits[2] or ""
         per = "/s" if any(name.endswith("/s") for name in units) else per
         return f"write {prefix}bit{per} or {prefix}B{per}"
+    of_ethernet = re.fullmatch(r"([kmgt])(be)?", unit, re.IGNORECASE)
+    if of_ethernet and "Gbit/s" in units:
+        return f"write {of_ethernet[1].upper().replace('K', 'k')}bit/s"
     for name in units:
         if name.lower() == unit.lower():
             return f"write {name}"

@@ -88,8 +88,8 @@ of the bands](coverage.md).
   cheapest way to a good forecast.
 - **Where development could see the figures**: {cases_median} % and {cases_p90} % in {cases_points} figures ([the
   cases](validation.md)). That is not the error to expect of a new forecast.
-- **Which of two is quicker**: of the pairs of strategies or layouts in these cases that differ by more than 5 %, {orderings} % are
-  ranked as measured. So a comparison of options is more certain than the rate of each of them.
+- **Which of two is quicker**: of the pairs of strategies or layouts in these cases that differ by more than 5 %,
+  {orderings} % are ranked as measured. So a comparison of options is more certain than the rate of each of them.
 
 ## For what
 

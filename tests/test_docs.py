@@ -1,9 +1,10 @@
 """Every command and every piece of Python in README and docs runs, and generated pages are current.
 
 In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for the blocks after it. Of a ```console
-block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; `...`
-stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
-```python blocks run one after the other in one namespace; what they print is not compared.
+block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; a
+line `...` stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
+```python blocks run one after the other in one namespace; what they print is not compared. Those that say `notebook`
+need pandas; `make test-notebook` runs them too.
 """
 
 from __future__ import annotations
@@ -79,14 +80,28 @@ def is_shown(shown: list[str], printed: list[str]) -> bool:
 def run(command: Command) -> None:
     """Run a command and compare what it prints with what the page shows, if it shows anything."""
     printed = output_of(command.line)
-    told = "\n".join([f"`{command.line}` does not print what the page shows; it prints:", *printed])
-    assert not command.shown or is_shown(command.shown, printed), told
+    assert not command.shown or is_shown(command.shown, printed), (
+        f"`{command.line}` prints what the page does not show (python -m tests.docs_output PAGE):\n"
+        + "\n".join(printed)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
+    run_page(page, with_notebook=False)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python notebook" in page.read_text(encoding="utf-8")])
+def test_what_needs_pandas_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, with_notebook=True)
+
+
+def run_page(page: Path, with_notebook: bool) -> None:
+    """Run the commands and the Python of a page in the working folder."""
     namespace: dict[str, object] = {"__name__": page.stem}
     for language, rest, text in blocks(page):
         if rest.startswith("file="):
@@ -95,7 +110,7 @@ def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: py
             for command in commands(text):
                 if command.line.startswith("clustersim "):
                     run(command)
-        elif language == "python":
+        elif language == "python" and (with_notebook or rest != "notebook"):
             exec(compile(text, str(page), "exec"), namespace)
 
 

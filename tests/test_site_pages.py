@@ -5,6 +5,7 @@ This needs no mkdocs; tests/site builds the site.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from importlib import import_module
@@ -14,6 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import clustersim
+from clustersim.cli import main
 from clustersim.scenario.reference import brief, explanation, key_paths
 from tests.script import load_script
 from tests.test_docs import PAGES, ROOT, blocks
@@ -185,3 +187,23 @@ def test_how_right_it_is_has_the_figures_of_the_register() -> None:
     assert f"the median error is {float(found[3]):.0f} %" in text
     assert f"({found[2]} figures of {found[1]} sources" in text
     assert "(images/register.png)" in text
+
+
+@pytest.mark.parametrize(
+    ("section", "command"),
+    [
+        ("result", "run overlap-10gbe --set num_gpus=2 --set num_iterations=1 --json"),
+        ("collective", "collective all-reduce --topology titan --algorithm ring --gpus 2 --bytes 1MB --json"),
+        ("topology", "topology show titan --json"),
+    ],
+)
+def test_every_field_of_a_json_document_is_on_its_page(
+    section: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
+    text = page.partition(f"## `clustersim.{section}/1`")[2].partition("\n## ")[0]
+    assert main(command.split()) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document.pop("schema") == f"clustersim.{section}/1"
+    fields = [*document, *(document.get("runs") or document.get("rows") or [{}])[0]]
+    assert not [name for name in fields if f"`{name}`" not in text]

@@ -22,6 +22,8 @@ DOCS = ROOT / "docs"
 OUTSIDE = "project"
 LISTED = ("CONTRIBUTING.md", "CHANGELOG.md")
 """Files outside docs/ that the navigation names."""
+EXPLAINS = {"index.md", "tutorial", "how-to", "reference"}
+"""Folders of docs/ whose pages are found first."""
 
 _CODE_OR_LINK = re.compile(r"(?P<code>^ *```.*?^ *```$)|\]\((?P<path>[^)#\s:]+)(?P<anchor>#[^)\s]*)?\)", re.M | re.S)
 _FILE_BLOCK = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
@@ -38,7 +40,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return a page's text with links for the site, and the names of files above the blocks that make them."""
+    """Return a page's text with links for the site, and the names of files above the blocks that make them.
+
+    Sources of cases are not searched: they would hide the pages that explain.
+    """
+    if page.file.src_uri.endswith("/source.md"):
+        page.meta["search"] = {"exclude": True}
+    elif page.file.src_uri.split("/")[0] in EXPLAINS:
+        page.meta["search"] = {"boost": 2}
     source = page.file.abs_src_path
     return for_site(markdown, Path(source)) if source else markdown
 

@@ -25,6 +25,7 @@ from clustersim.cli.planning import plan
 from clustersim.cli.profiling import import_kineto, profile
 from clustersim.cli.programs import play, program
 from clustersim.cli.registering import register
+from clustersim.cli.serving import serve
 from clustersim.cli.software import migrate, software
 from clustersim.cli.starting import explain, init
 from clustersim.cli.streams import flush_output, usable_streams
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(plan)
+app.command()(serve)
 app.command()(collective)
 app.command()(program)
 app.command()(play)

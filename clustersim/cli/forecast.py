@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,6 @@ import typer
 
 if TYPE_CHECKING:
     from clustersim.results import Sweep
-
-_PIPED_WIDTH = 140  # columns of the table if there is no terminal
 
 
 def run(
@@ -49,9 +46,26 @@ def run(
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Open the report in the browser, or the page of --what-if.")
+    ] = False,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Also write a page with sliders, over points simulated beforehand.")
+    ] = False,
+    what_if_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The page of --what-if; default: runs/NAME/what-if.html.")
+    ] = None,
+    what_if_points: Annotated[
+        int | None, typer.Option(metavar="N", help="Points of --what-if at most; default: 400.", min=2)
+    ] = None,
     workers: Annotated[
-        int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
-    ] = 1,
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Processes for the points; 0: one per core. Default: 1 for a sweep, one per core for --what-if.",
+            min=0,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
@@ -60,8 +74,16 @@ def run(
     report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With
     --json: one document on stdout, and only the requested files.
     """
+    what_if = what_if or what_if_file is not None or what_if_points is not None
+    if what_if and (measured or exact):
+        given = "--exact" if exact else "--measured (write the runs as `measured` into the scenario)"
+        raise typer.BadParameter(f"--what-if cannot be combined with {given}")
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
+    if open_ and not what_if and (no_report or (json and report is None)):
+        raise typer.BadParameter(
+            "--open needs a report: " + ("leave --no-report out" if no_report else "add --report FILE")
+        )
     from clustersim.cli.progress import progress
     from clustersim.hardware.price import price_setting
     from clustersim.scenario import load_scenario
@@ -72,20 +94,33 @@ def run(
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])
     with progress(quiet) as on_progress:
-        result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
+        result = sweep(loaded, progress=on_progress, exact=exact, workers=1 if workers is None else workers)
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
     if json:
-        _write_files(result, None, report, csv, trace)
+        written = _write_files(result, None, report, csv, trace)
         _print_json(result)
-        return
-    try:
-        written = _write_files(result, folder, report, csv, trace)
-    finally:
-        _print_table(result)
-    for kind, path in written.items():
-        typer.echo(f"{kind}: {path}")
+    else:
+        try:
+            written = _write_files(result, folder, report, csv, trace)
+        finally:
+            _print_table(result)
+        for kind, path in written.items():
+            typer.echo(f"{kind}: {path}")
+    if what_if:
+        from clustersim.what_if_file import MOST_POINTS, write_what_if
+
+        page, most = what_if_file or folder / "what-if.html", what_if_points or MOST_POINTS
+        with progress(quiet) as on_progress:
+            source: str | dict[str, str] = {} if scenario is None else scenario
+            write_what_if(source, page, overrides, most=most, workers=workers or 0, progress=on_progress)
+        written["what-if"] = page
+        typer.echo(f"what-if: {page}", err=json)
+    if open_:
+        from clustersim.cli.opening import open_page
+
+        open_page(written["what-if" if what_if else "report"])
 
 
 def report(
@@ -98,11 +133,14 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Write the update log instead: W_101 = W_100 - lr * dW_97 ..., or .csv."),
     ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Write the report of a saved run, without simulating."""
     from clustersim.report import write_report
     from clustersim.results import read_sweep
 
+    if open_ and updates is not None and output is None:
+        raise typer.BadParameter("--open needs a report: add --output FILE")
     folder = run if run.is_dir() else run.parent
     sweep = read_sweep(run)
     if updates is not None:
@@ -111,7 +149,12 @@ def report(
         typer.echo(f"updates: {write_updates(sweep, updates)}")
     if updates is None or output is not None:
         _print_answer(sweep)
-        typer.echo(f"report: {write_report(sweep, output or folder / 'report.html')}")
+        written = write_report(sweep, output or folder / "report.html")
+        typer.echo(f"report: {written}")
+        if open_:
+            from clustersim.cli.opening import open_page
+
+            open_page(written)
 
 
 def _print_answer(result: Sweep) -> None:
@@ -126,8 +169,10 @@ def _console_width() -> int:
     """Return the columns of the terminal; of a pipe those that a table may have."""
     from rich.console import Console
 
+    from clustersim.report.terminal import WIDTH
+
     is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if is_known else _PIPED_WIDTH).width
+    return Console(width=None if is_known else WIDTH).width
 
 
 def _print_json(result: Sweep) -> None:
@@ -143,21 +188,14 @@ def _print_json(result: Sweep) -> None:
 def _print_table(result: Sweep) -> None:
     from rich.console import Console
 
-    from clustersim.report import tables
-    from clustersim.report.failures import failure_table
-    from clustersim.report.jobs import job_table
-    from clustersim.report.table import lines_below
-    from clustersim.report.text_table import wrapped
+    from clustersim.report.terminal import printed
 
     console = Console(width=_console_width())
-    others = [found.parts(console.width) for found in (job_table(result), failure_table(result)) if found is not None]
-    for part in chain(tables(result, console.width), *others):
+    for part in printed(result, console.width):
         if isinstance(part, str):
             typer.echo(part)
         else:
             console.print(part)
-    for line in lines_below(result):
-        typer.echo("\n".join(wrapped(line, console.width)))
     for warning in result.warnings:
         typer.echo(f"warning: {warning}", err=True)
 
@@ -168,11 +206,11 @@ def _write_files(
     """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
     if folder is not None:
-        from clustersim.results import keep_earlier, write_sweep
+        from clustersim.results import save_run
 
-        if kept := keep_earlier(result, folder / "result.json"):
+        if kept := save_run(result, folder / "result.json"):
             written["kept the earlier run"] = kept
-        written["result"] = write_sweep(result, folder / "result.json")
+        written["result"] = folder / "result.json"
     if report is not None:
         from clustersim.report import write_report
 

@@ -5,7 +5,7 @@ torch.profiler traces, and logs of communication benchmarks. Simulates nothing a
 loaded when they are used.
 """
 
-from clustersim.interchange.csv_table import csv_rows, write_csv
+from clustersim.interchange.csv_file import write_csv
 from clustersim.interchange.hf_config import import_hf
 from clustersim.interchange.imported import Imported
 from clustersim.interchange.onnx_model import import_onnx
@@ -18,7 +18,6 @@ __all__ = [
     "BenchmarkLog",
     "Imported",
     "InputSpec",
-    "csv_rows",
     "import_hf",
     "import_onnx",
     "import_torch",

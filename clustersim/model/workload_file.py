@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from clustersim.model.layer_schema import (
     shape_keys,
 )
 from clustersim.reading import Limits, TreeNode, got_text, read_text, read_yaml
+from clustersim.reading.files import exists, looks_like_path
 from clustersim.units import parse
 
 GivenTimes = tuple[LayerTime | None, ...]
@@ -71,9 +72,16 @@ def load_workload(name: str | Path) -> tuple[Model, GivenTimes | None]:
     'GoogLeNet, no auxiliary heads'
     """
     text = str(name)
-    if text.endswith((".yaml", ".yml")) or "/" in text:
+    if text.endswith((".yaml", ".yml")) or (looks_like_path(text) and exists(Path(text))):
         return read_workload_file(Path(text))
-    return load_model(text), None
+    try:
+        return load_model(text), None
+    except InputError as error:
+        if not looks_like_path(text):
+            raise
+        raise InputError(
+            [replace(each, message=f"there is no such file, and {each.message}") for each in error.mistakes]
+        ) from None
 
 
 def read_workload_file(path: str | Path) -> tuple[Model, GivenTimes | None]:

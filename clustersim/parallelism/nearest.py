@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from math import isqrt, prod
 
 from clustersim.errors import Mistake
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of a number in ascending order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
+    return sorted({*small, *(number // size for size in small)})
 
 
 def nearest_degrees(given: Mapping[str, int], num_gpus: int, exact: bool) -> dict[str, int]:

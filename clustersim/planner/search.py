@@ -162,7 +162,7 @@ def _simulate(point: Point, ranked: Candidate) -> SimulatedLayout | str:
     measured = min(point.num_iterations, _ITERATIONS)
     chosen = point_of(point, ranked.choice).model_copy(update={"num_iterations": measured, "replicates": 1})
     try:
-        run = forecast(chosen, workloads=_WORKLOADS, detail=False).run
+        run = forecast(chosen, workloads=_WORKLOADS, detail=False, compares=False).run
     except ClustersimError as error:
         return str(error)
     return SimulatedLayout(ranked, run.iteration_s, run.samples_per_s, dict(run.breakdown_s))

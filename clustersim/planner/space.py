@@ -11,6 +11,7 @@ from typing import Any, get_args
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.model import Model
 from clustersim.parallelism import Grid, Parallelism
+from clustersim.parallelism.nearest import divisors
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.spec import Recompute, Sharding
 
@@ -269,15 +270,6 @@ class Space:
 
 DOES_NOT_DIVIDE = "the batch does not divide over copies and micro-batches"
 NO_ROUNDS = "interleaved stages need micro-batches in rounds of the stages"
-
-
-def divisors(number: int) -> list[int]:
-    """Return the divisors of a number in ascending order.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    return [size for size in range(1, number + 1) if number % size == 0]
 
 
 def _count(tally: dict[str, int], reason: str) -> None:

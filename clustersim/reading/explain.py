@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clustersim.common_words import hint_for_key, hint_for_name
-from clustersim.errors import InputError, Mistake, hint_after, nearest, unknown_name
-from clustersim.reading.shape import TAGS, field_of, known_keys, known_kinds, models_at
+from clustersim.common_words import hint_for_key, hint_for_name, hint_for_word
+from clustersim.errors import InputError, Mistake, hint_after, nearest, squashed, unknown_name
+from clustersim.reading.shape import TAGS, field_of, known_keys, known_kinds, models_at, places_of
 from clustersim.reading.tree import Path, Place, TreeNode, dotted
 
 Loc = tuple[str | int, ...]
@@ -42,6 +42,8 @@ _EXAMPLES = {
     "parallelism": "{tensor: 8} or {sharding: zero-3}",
 }
 """Maps that are often written as one value."""
+
+_MOST_PLACES = 3
 
 _SWITCHES = {"True": "true", "False": "false"}
 """The only value of a switch that a member fixes, as YAML writes it."""
@@ -183,7 +185,7 @@ def _condensed(located: list[_Located], root: TreeNode) -> Iterable[list[_Locate
 def _problems(same: list[_Located], root: TreeNode, wanted: _Wanted) -> Iterable[Problem]:
     if len(same) > 1 and all(each.is_mismatch for each in same):
         expected = " or ".join(dict.fromkeys(_expected(each.error) for each in same))
-        yield _unexpected(same[0].path, root, expected)
+        yield _unexpected(same[0].path, root, expected, wanted)
         return
     for each in same:
         yield from _explained(each, root, wanted)
@@ -204,7 +206,7 @@ def _explained(each: _Located, root: TreeNode, wanted: _Wanted) -> Iterable[Prob
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         yield _unknown_kind(path, root, wanted)
     elif kind in _EXPECTED or kind in _BOUNDS:
-        yield _unexpected(path, root, _expected(each.error))
+        yield _unexpected(path, root, _expected(each.error), wanted)
     else:
         message = str(cause or each.error["msg"])
         yield Problem(path, place_of(path, root).mistake(message, dotted(path) or None, _got(path, root)))
@@ -240,21 +242,36 @@ def _got(path: Path, root: TreeNode) -> str | None:
     return got_text(node.plain()) if node is not None else None
 
 
-def _unexpected(path: Path, root: TreeNode, expected: str) -> Problem:
+def _unexpected(path: Path, root: TreeNode, expected: str, wanted: _Wanted) -> Problem:
     got, node = _got(path, root), root.at(path)
-    hint = _hint(path, node.value, expected) if node is not None else ""
+    hint = _hint(path, node, root, expected, wanted) if node is not None else ""
     message = f"expected {expected} (got {got}){hint}"
     return Problem(path, place_of(path, root).mistake(message, dotted(path) or None, got, expected))
 
 
-def _hint(path: Path, value: Any, expected: str) -> str:
+def _hint(path: Path, node: TreeNode, root: TreeNode, expected: str, wanted: _Wanted) -> str:
     """Return what a wrong value is called here, as the end of a message; empty if that is not known."""
     key = str(path[-2] if path[-1] == "kind" and len(path) > 1 else path[-1]) if path else ""
-    if not isinstance(value, str):
-        example = _EXAMPLES.get(key)
-        return f"; write {example}" if example and expected == _EXPECTED["dict_type"] else ""
-    meaning = hint_for_name(key, value) or (f"write {_EXAMPLES[key]}" if key in _EXAMPLES else None)
+    example = f"write {_EXAMPLES[key]}" if key in _EXAMPLES else None
+    wants_map = expected == _EXPECTED["dict_type"]
+    if isinstance(node.value, dict | list):
+        return hint_after(example if wants_map else None, None)
+    value = str(got_text(node.plain())).strip("'")
+    meaning = hint_for_name(key, value)
+    if wants_map and meaning is None:
+        kind = _same_kind(value, known_kinds(models_at(wanted.model, root, path)))
+        meaning = f"write {{kind: {kind}}}" if kind else _meaning(value, example)
     return hint_after(meaning, nearest(value, re.findall("'([^']+)'", expected)))
+
+
+def _same_kind(value: str, kinds: list[str]) -> str | None:
+    """Return the kind whose name a value is, in another spelling maybe."""
+    return next((kind for kind in kinds if squashed(kind) == squashed(value)), None)
+
+
+def _meaning(value: str, example: str | None) -> str | None:
+    """Return what a word is called here, where a map was expected; else how such a map is written."""
+    return hint_for_word(value) or example
 
 
 def _wrong_key(path: Path, root: TreeNode, expected: str) -> Problem:
@@ -277,9 +294,18 @@ def _unknown_key(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:
     key = str(path[-1])
     known = known_keys(models_at(wanted.model, root, path[:-1]))
     near = next(iter(get_close_matches(key.lower(), known, n=1)), None)
+    spelt = next((each for each in known if squashed(each) == squashed(key)), None)
+    meaning = None if spelt else hint_for_key(key) or _elsewhere(key, wanted)
     allowed = ", ".join(known)
-    message = f"there is no such key here{hint_after(hint_for_key(key), near)} (known: {allowed})"
-    return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], near) if near else None)
+    message = f"there is no such key here{hint_after(meaning, spelt or near or nearest(key, known))} (known: {allowed})"
+    meant = spelt or near
+    return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], meant) if meant else None)
+
+
+def _elsewhere(key: str, wanted: _Wanted) -> str | None:
+    """Return where a file has a key of this name."""
+    places = places_of(wanted.model, key)[:_MOST_PLACES]
+    return f"it is a key elsewhere: {', '.join(places)}" if places else None
 
 
 def _unknown_kind(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
+from clustersim.common_words import hint_for_name
 from clustersim.data import shipped_files
-from clustersim.errors import InputError, Mistake
+from clustersim.errors import InputError, Mistake, known_names, nearest
 from clustersim.reading.tree import LIMITS, Limits, Place, TreeNode
 from clustersim.reading.yaml_reader import read_yaml
 
@@ -35,27 +35,29 @@ def find_file(name: str, folder: str, what: str, beside: Path | None = None) -> 
         raise InputError(f"this is not the name of a {what} (got {name[:60]!r})", got=repr(name[:60]))
     path = (beside or Path()) / Path(name).expanduser()
     shipped = shipped_files(folder)
-    if _exists(path) and not (path.is_dir() and name in shipped):
+    if exists(path) and not (path.is_dir() and name in shipped):
         return path
     if name in shipped:
         return shipped[name]
-    hint = _did_you_mean(Path(name).stem.lower(), shipped)
-    known = ", ".join(shipped)
+    meaning = hint_for_name(what, Path(name).name)
+    hint = f"; {meaning}" if meaning else _did_you_mean(Path(name).stem.lower(), shipped)
+    known = known_names(what, Path(name).stem, [*shipped])
     raise InputError(
-        f"there is no file '{name[:200]}' and no {what} of that name{hint} (known: {known})",
+        f"there is no file '{name[:200]}' and no {what} of that name{hint} ({known})",
         got=name[:200],
-        allowed=known,
+        allowed=", ".join(shipped),
     )
 
 
 def _did_you_mean(stem: str, shipped: Mapping[str, Path]) -> str:
     """Return the shipped names that begin with what was asked for, else the nearest one, as the end of a message."""
     begun = [name for name in shipped if name.startswith(f"{stem}-")][:_MOST_NAMES]
-    near = begun or get_close_matches(stem, shipped, n=1)
+    near = begun or [each for each in [nearest(stem, [*shipped])] if each]
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Return whether a path exists; false for what cannot be a path."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from clustersim.errors import squashed
 from clustersim.reading.tree import Path, TreeNode
 from clustersim.spec import is_of_software
 
@@ -41,6 +42,25 @@ def known_keys(models: list[type[BaseModel]]) -> list[str]:
             if not is_of_software(field)
         )
     )
+
+
+def places_of(model: Any, key: str) -> list[str]:
+    """Return where else a key of this spelling is, as dotted keys, the outermost first."""
+    found: list[str] = []
+    waiting, seen = [("", kind) for kind in _flat(model)], set()
+    while waiting:
+        where, kind = waiting.pop(0)
+        if not _is_model(kind):
+            waiting += [(where, part) for argument in get_args(kind) for part in _flat(argument)]
+            continue
+        if kind in seen:
+            continue
+        seen.add(kind)
+        for name, field in kind.model_fields.items():
+            path = f"{where}.{field.alias or name}".lstrip(".")
+            found += [path] if squashed(field.alias or name) == squashed(key) else []
+            waiting += [(path, part) for part in _flat(field.annotation)]
+    return list(dict.fromkeys(found))
 
 
 def known_kinds(models: list[type[BaseModel]]) -> list[str]:

@@ -8,5 +8,6 @@ from clustersim.report.cluster import write_topology
 from clustersim.report.figures import FIGURES
 from clustersim.report.report import report_html, write_report
 from clustersim.report.table import table, tables
+from clustersim.report.terminal import report_text
 
-__all__ = ["FIGURES", "report_html", "table", "tables", "write_report", "write_topology"]
+__all__ = ["FIGURES", "report_html", "report_text", "table", "tables", "write_report", "write_topology"]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
+from clustersim.report.baselines import baseline_cell
+from clustersim.report.findings import findings
 from clustersim.report.limiting import busiest_words, limit_of, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
@@ -36,6 +38,11 @@ class Tile:
     label: str
     value: str
     note: str
+
+
+def answer(sweep: Sweep) -> str:
+    """Return the answer of a sweep as one text."""
+    return " ".join(findings(sweep))
 
 
 def limits(sweep: Sweep) -> tuple[str, ...]:
@@ -78,7 +85,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(_band(run))
     found.append(_limit(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
-    found.append(Tile("Efficiency", percent(run.efficiency), "relative to as many single GPUs"))
+    found.append(Tile("Efficiency", percent(run.efficiency), _efficiency_note(run)))
     found.append(_memory(run))
     found.append(_cost(run))
     found.append(_anchor(run))
@@ -101,6 +108,14 @@ def _real_tokens(run: Run) -> Tile | None:
         return None
     share = f"{percent(run.facts['real_token_share'])} of all tokens"
     return Tile("Real tokens per second", count(run.facts["real_tokens_per_s"]), share)
+
+
+def _efficiency_note(run: Run) -> str:
+    """Say what the efficiency of a run is relative to, and why that is not one GPU."""
+    if run.baseline is None:
+        return "relative to as many single GPUs"
+    why = f": {run.baseline.why}" if run.baseline.why else ""
+    return f"of the rate per GPU of {run.baseline.text}{why}"
 
 
 def _limit(run: Run) -> Tile:
@@ -182,7 +197,7 @@ def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return the table of all runs: its headings, and a row of texts for each run, series by series.
 
-    Where runs have different baselines, a column gives each baseline in samples per second.
+    Where runs have different baselines, a column gives each baseline in samples per second, and its GPUs from two up.
     """
     keys = varied(sweep)
     runs = runs_in_order(sweep)
@@ -197,7 +212,7 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     for run in runs:
         cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
-        cells += ["–" if run.speedup is None else count(run.samples_per_s / run.speedup)] * based
+        cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
         cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
         cells += [_known(column.value(run), column.text) for column in more]

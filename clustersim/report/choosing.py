@@ -176,6 +176,7 @@ def _trace(data: Choosing, column: Column, number: int) -> Json:
         "symmetric": False,
         "array": [high - value for (_, high), value in zip(known, values, strict=True)],
         "arrayminus": [value - low for (low, _), value in zip(known, values, strict=True)],
+        "color": "@muted",
         "thickness": 1.6,
         "width": 4,
         "visible": any(pairs),

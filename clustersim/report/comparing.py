@@ -42,11 +42,23 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
         where = " under all conditions" if question.conditions else ""
         return f"{ideal}all {len(main.runs)} settings are equally fast{where}, within {100 * EQUAL:.0f}{THIN}%"
     rate = f"{rate_words(question.best(main))}, " if main.runs[0] is headline(sweep) else ""
+    if not question.is_chosen:
+        return f"{ideal}{_loss(question, main)}"
     names, against = _ranking(question, main) if question.number is None else _numeric(question, question.number, main)
     verb = "are" if " and " in names else "is"
     where = f"{question.where(main)}, " if question.conditions else ""
     found = f"{ideal}fastest{_everywhere(question, main)} {verb} {names}: {where}{rate}{against}"
     return f"{found}{_other_end(question, main)}{training(sweep, question.best(main))}"
+
+
+def _loss(question: SweepQuestion, cell: SweepCell) -> str:
+    """Say how much less is trained where what happens to a training is at its worst."""
+    best, worst = cell.runs[0], cell.runs[-1]
+    where = f"{question.where(cell)}, " if question.conditions else ""
+    less = percent(1.0 - worst.samples_per_s / best.samples_per_s)
+    sure = _in_parentheses(hint(best, worst))
+    rate = f"{rate_words(worst)}, {less} less than with {question.label(best)}{sure}"
+    return f"{where}{question.label(worst)} leaves {rate}"
 
 
 def _everywhere(question: SweepQuestion, main: SweepCell) -> str:

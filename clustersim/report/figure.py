@@ -27,8 +27,8 @@ class Figure:
     names the figure among its variants; `note` says what is not drawn. `quiet` says in a sentence why the figure has
     nothing to tell, such as "No link is busy for more than 20 % of the time."; its panel is then folded to that line.
 
-    The numbers as a table are made from the traces and the titles of the axes. `rows` says what the named rows of an
-    axis without a title are, such as `run`. Where traces are only a drawing, `table` has the numbers.
+    The numbers as a table are made from the traces and the titles of the axes. Where traces are only a drawing, `table`
+    has the numbers.
     """
 
     title: str
@@ -40,12 +40,11 @@ class Figure:
     note: str = ""
     narrow_traces: list[Json] | None = None
     quiet: str = ""
-    rows: str = ""
     table: Table | None = None
 
     def document(self) -> Json:
-        """Return what the page's script needs: the drawing, its texts, and what its table needs."""
-        words = {word: getattr(self, word) for word in ("title", "subtitle", "note", "quiet", "rows")}
+        """Return what the page's script needs: the drawing, its texts, and its table if it has one."""
+        words = {word: getattr(self, word) for word in ("title", "subtitle", "note", "quiet")}
         return {**self.drawing(), **words, "table": None if self.table is None else asdict(self.table)}
 
     def drawing(self) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from clustersim.registry import Registry
@@ -13,7 +13,8 @@ from clustersim.report.checkpoints import checkpoint_interval_data, draw_checkpo
 from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.clocks import clocks_data, draw_clocks
 from clustersim.report.failure_time import draw_failure_time, failure_time_data
-from clustersim.report.figure import Figure
+from clustersim.report.figure import Figure, Table
+from clustersim.report.figure_tables import checkpoint_table, link_table, scaling_table, staleness_time_table
 from clustersim.report.jobs import draw_jobs, jobs_data
 from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
@@ -44,12 +45,13 @@ class SweepFigure:
     """A figure of the whole sweep: the part of the page (`answer`, `why` or `how sure`) and its name in the contents.
 
     `make` returns its variants, none where a sweep has no data for it. The reader selects one; `choose` labels the
-    selection.
+    selection. `rows` is what the named rows of an axis are, for the table of its numbers.
     """
 
     part: str
     heading: str
     make: Callable[[Sweep], tuple[Figure, ...]]
+    rows: str = ""
     choose: str = "show"
 
 
@@ -60,6 +62,7 @@ class RunFigure:
     part: str
     heading: str
     draw: Callable[[Sweep, Run], Figure | None]
+    rows: str = ""
 
     def make(self, sweep: Sweep) -> tuple[Figure, ...]:
         """Return the figures of all runs that have data, the most informative run first."""
@@ -68,28 +71,36 @@ class RunFigure:
 
 
 def _of_run(
-    part: str, heading: str, data_of: Callable[[Sweep, Run], Data | None], draw: Callable[[Data], Figure]
+    part: str,
+    heading: str,
+    data_of: Callable[[Sweep, Run], Data | None],
+    draw: Callable[[Data], Figure],
+    rows: str = "",
+    table: Callable[[Data], Table] | None = None,
 ) -> RunFigure:
     def drawn(sweep: Sweep, run: Run) -> Figure | None:
         data = data_of(sweep, run)
-        return None if data is None else draw(data)
+        if data is None:
+            return None
+        return draw(data) if table is None else replace(draw(data), table=table(data))
 
-    return RunFigure(part, heading, drawn)
+    return RunFigure(part, heading, drawn, rows)
 
 
 def _of_sweep(
-    part: str, heading: str, data_of: Callable[[Sweep], Data | None], draw: Callable[[Data], Figure]
+    part: str, heading: str, data_of: Callable[[Sweep], Data | None], draw: Callable[[Data], Figure], rows: str = ""
 ) -> SweepFigure:
     def make(sweep: Sweep) -> tuple[Figure, ...]:
         data = data_of(sweep)
         return () if data is None else (draw(data),)
 
-    return SweepFigure(part, heading, make)
+    return SweepFigure(part, heading, make, rows)
 
 
 def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
     data = scaling_data(sweep)
-    return (draw_rates(data) if data.one_size else draw_scaling(data),)
+    figure = draw_rates(data) if data.one_size else draw_scaling(data)
+    return (replace(figure, table=scaling_table(data)),)
 
 
 def _timeline(sweep: Sweep, run: Run) -> Figure | None:
@@ -121,25 +132,29 @@ FIGURES: Registry[SweepFigure | RunFigure] = Registry(
     "figure",
     {
         "scaling": SweepFigure("answer", "Scaling", _scaling),
-        "published": SweepFigure("answer", "Published figures", _published),
-        "choosing": _of_sweep("why", "Choosing a strategy", choosing_data, draw_choosing),
+        "published": SweepFigure("answer", "Published figures", _published, "published figure"),
+        "choosing": _of_sweep("why", "Choosing a strategy", choosing_data, draw_choosing, "setting"),
         "backups": _of_sweep("why", "Backup workers", backups_data, draw_backups),
-        "jobs": _of_sweep("why", "Jobs", jobs_data, draw_jobs),
-        "breakdown": SweepFigure("why", "Where the time goes", _breakdown),
-        "timeline": RunFigure("why", "One iteration", _timeline),
-        "stragglers": _of_run("why", "Stragglers", stragglers_data, draw_stragglers),
-        "who-was-last": _of_run("why", "Who was last", straggler_causes_data, draw_straggler_causes),
+        "jobs": _of_sweep("why", "Jobs", jobs_data, draw_jobs, "job"),
+        "breakdown": SweepFigure("why", "Where the time goes", _breakdown, "run"),
+        "timeline": RunFigure("why", "One iteration", _timeline, "rank"),
+        "stragglers": _of_run("why", "Stragglers", stragglers_data, draw_stragglers, "rank"),
+        "who-was-last": _of_run("why", "Who was last", straggler_causes_data, draw_straggler_causes, "rank"),
         "ranks": _of_run("why", "Ranks", ranks_data, draw_ranks),
-        "link-classes": _of_run("why", "Kinds of links", link_classes_data, draw_link_classes),
-        "links": _of_run("why", "Links", links_data, draw_links),
+        "link-classes": _of_run("why", "Kinds of links", link_classes_data, draw_link_classes, "kind of link"),
+        "links": _of_run("why", "Links", links_data, draw_links, table=link_table),
         "memory-over-time": _of_run("why", "Memory over time", memory_time_data, draw_memory_time),
-        "layers": _of_run("why", "Layers", layers_data, draw_layers),
+        "layers": _of_run("why", "Layers", layers_data, draw_layers, "layer"),
         "clocks": _of_run("why", "Lead of workers", clocks_data, draw_clocks),
         "staleness": _of_run("why", "Staleness", staleness_data, draw_staleness),
-        "staleness-over-time": _of_run("why", "Staleness over time", staleness_time_data, draw_staleness_time),
-        "versions": _of_run("why", "Versions of the weights", versions_data, draw_versions),
+        "staleness-over-time": _of_run(
+            "why", "Staleness over time", staleness_time_data, draw_staleness_time, table=staleness_time_table
+        ),
+        "versions": _of_run("why", "Versions of the weights", versions_data, draw_versions, "worker"),
         "failures": _of_run("why", "Failures", failure_time_data, draw_failure_time),
-        "checkpoints": _of_run("why", "Checkpoint interval", checkpoint_interval_data, draw_checkpoint_interval),
+        "checkpoints": _of_run(
+            "why", "Checkpoint interval", checkpoint_interval_data, draw_checkpoint_interval, table=checkpoint_table
+        ),
     },
 )
 """Every figure, in the order of the page."""

@@ -26,11 +26,6 @@ def findings(sweep: Sweep) -> tuple[str, ...]:
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in found if text)
 
 
-def answer(sweep: Sweep) -> str:
-    """Return the answer as one text."""
-    return " ".join(findings(sweep))
-
-
 def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
     """Return the sentences on the fastest run and on what limits it."""
     if question.choices:
@@ -83,7 +78,8 @@ def _scaling(runs: list[Run]) -> str:
     if pays == len(runs) - 1:
         return f"every step to more GPUs pays; {_limit_from(runs)}"
     one, two = runs[pays], runs[pays + 1]
-    gain = f"{count(two.num_gpus)} train only {times(two.samples_per_s / one.samples_per_s)} as much"
+    ratio = two.samples_per_s / one.samples_per_s
+    gain = f"{count(two.num_gpus)} train {'only' if ratio >= 1 else 'less,'} {times(ratio)} as much"
     return f"it pays to add GPUs up to {count(one.num_gpus)}: {gain}; {_limit_from(runs)}"
 
 

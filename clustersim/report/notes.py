@@ -8,7 +8,7 @@ from typing import NamedTuple
 from clustersim.report.options import EQUAL, Axis, SweepCell, SweepQuestion, main_cell
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.rate_words import unit_of_cost
-from clustersim.report.series import run_label
+from clustersim.report.series import headline, run_label
 from clustersim.report.words import count, duration, percent, times
 from clustersim.results import Run, Sweep
 
@@ -32,7 +32,7 @@ def notes(sweep: Sweep, question: SweepQuestion) -> list[str]:
         _importance(question, main),
         _reversal(question),
     ]
-    found += [_published(sweep), _dollars(sweep)]
+    found += [_published(sweep), _dollars_of_choices(question, main) or _dollars(sweep)]
     return [text for text in found if text]
 
 
@@ -110,12 +110,16 @@ def _jobs(question: SweepQuestion, cell: SweepCell) -> str:
 
 
 class Span(NamedTuple):
-    """The factor between the best and the worst value of an axis, all others at the best."""
+    """The factor between the best and the worst value of an axis, all others at the best.
+
+    `enough` is the smallest value of a number that is as fast as any larger one, if there are larger ones.
+    """
 
     factor: float
     axis: Axis
     best: Run
     worst: Run
+    enough: str
 
 
 def spans(question: SweepQuestion, cell: SweepCell) -> list[Span]:
@@ -126,8 +130,23 @@ def spans(question: SweepQuestion, cell: SweepCell) -> list[Span]:
         others = [other for other in question.choices if other is not axis]
         alike = [run for run in cell.runs if all(other.place(run) == other.place(best) for other in others)]
         worst = min(alike, key=lambda run: run.samples_per_s)
-        found.append(Span(best.samples_per_s / worst.samples_per_s, axis, best, worst))
+        found.append(Span(best.samples_per_s / worst.samples_per_s, axis, best, worst, _enough(axis, alike)))
     return sorted(found, key=lambda span: -span.factor)
+
+
+def _enough(axis: Axis, runs: Sequence[Run]) -> str:
+    """Return the label of the smallest value from which on a number changes nothing; empty for the largest."""
+    ordered = sorted(runs, key=axis.place)
+    if not axis.is_numeric or len(ordered) < 3:
+        return ""
+    last = ordered[-1].samples_per_s
+    flat = [abs(run.samples_per_s / last - 1.0) < EQUAL for run in ordered]
+    place = next(place for place in range(len(ordered)) if all(flat[place:]))
+    return axis.label(ordered[place]) if 0 < place < len(ordered) - 1 else ""
+
+
+def _beyond(span: Span) -> str:
+    return f", nothing beyond {span.enough}" if span.enough else ""
 
 
 def _importance(question: SweepQuestion, cell: SweepCell) -> str:
@@ -139,8 +158,12 @@ def _importance(question: SweepQuestion, cell: SweepCell) -> str:
     if most.factor < 1 + EQUAL:
         return ""
     text = f"{most.axis.name} matters most ({times(most.factor)} from {most.axis.label(most.worst)} to "
-    text += f"{most.axis.label(most.best)})"
-    rest = [f"{span.axis.name} {times(span.factor)}" for span in found[1:] if span.factor >= 1 + EQUAL]
+    text += f"{most.axis.label(most.best)}{_beyond(most)})"
+    rest = [
+        f"{span.axis.name} {times(span.factor)}{f' ({beyond[2:]})' if (beyond := _beyond(span)) else ''}"
+        for span in found[1:]
+        if span.factor >= 1 + EQUAL
+    ]
     text += f", then {', '.join(rest)}" if rest else ""
     return f"{text}, and {' and '.join(idle)} gives nothing" if idle else text
 
@@ -177,6 +200,18 @@ def _published(sweep: Sweep) -> str:
     return f"the forecast is {error_summary(found)}" if found else ""
 
 
+def _dollars_of_choices(question: SweepQuestion, cell: SweepCell) -> str:
+    """Name the cheapest setting and the dearest, where an hour of them does not cost the same; empty otherwise."""
+    unit = unit_of_cost(cell.runs)
+    costs = [(cost, run) for run in cell.runs if (cost := run.dollars_per_million(unit)) is not None]
+    hourly = [run.dollars_per_hour or 0.0 for _, run in costs]
+    if len(costs) < max(2, len(cell.runs)) or max(hourly) <= (1 + EQUAL) * min(hourly):
+        return ""
+    (low, cheapest), (high, dearest) = (choose(costs, key=lambda pair: pair[0]) for choose in (min, max))
+    per = f"at ${count(low)} per million {unit}, against ${count(high)}"
+    return f"cheapest is {question.label(cheapest)}, {per} with {question.label(dearest)}"
+
+
 def _dollars(sweep: Sweep) -> str:
     """Name the cheapest run where prices are known, in dollars for a million tokens or samples."""
     runs = sweep.runs
@@ -192,5 +227,6 @@ def _dollars(sweep: Sweep) -> str:
     if len(runs) == 1:
         return f"it costs {per}"
     if cheapest is fastest:
-        return f"the fastest is the cheapest too, at {per}"
+        name = "" if fastest is headline(sweep) else f", {run_label(sweep, fastest)},"
+        return f"the fastest{name} is the cheapest too, at {per}"
     return f"cheapest is {run_label(sweep, cheapest)}, at {per} (${count(most)} for the fastest)"

@@ -17,6 +17,9 @@ _CONDITIONS = frozenset(
 )
 """First parts of keys that say what is to be trained and what happens to it, unless nothing else varies."""
 
+_CHOSEN = frozenset(["batch", "model", "num_gpus"])
+"""Conditions that a user sets all the same; the others happen to a training."""
+
 EQUAL = 0.01
 """Relative difference up to which two rates are called equal."""
 
@@ -79,6 +82,12 @@ class SweepQuestion:
         """The only axis to choose on, if it is a number with three values or more."""
         only = self.choices[0] if len(self.choices) == 1 else None
         return only if only is not None and only.is_numeric and len(only.values) > 2 else None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the values are chosen, and do not happen to a training as stragglers do."""
+        roots = {axis.key.partition(".")[0] for axis in self.choices}
+        return not roots <= _CONDITIONS - _CHOSEN
 
     def best(self, cell: SweepCell) -> Run:
         """Return the fastest run of a cell; of equally fast values of a number that of the smallest."""

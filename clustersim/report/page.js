@@ -11,10 +11,6 @@ let printing = false;
 const byId = (panel, what) => document.getElementById(`${what}-${panel.name}`);
 const cardOf = (panel) => document.getElementById(panel.name);
 
-const unpack = async (name) => {
-  const bytes = Uint8Array.from(atob(document.getElementById(`packed-${name}`).textContent), (char) => char.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-};
 const unpacked = new Map();
 const unpackJson = (name) => {
   if (!unpacked.has(name)) unpacked.set(name, unpack(name).then(JSON.parse));

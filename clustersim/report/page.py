@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONTENT_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """What a browser may load for this page: nothing from elsewhere."""
 
-_SCRIPTS = ("page.js", "choices.js", "drawing.js", "saving.js", "start.js")
+_SCRIPTS = ("shared.js", "page.js", "choices.js", "drawing.js", "saving.js", "start.js")
 """Parts of the page's script, in one scope."""
 
 _PAGE = """<!DOCTYPE html>
@@ -91,7 +91,8 @@ def _about(name: str, version: str, panels: Sequence[Panel | RunPanel], runs: Ru
         "name": name,
         "version": version,
         "panels": [
-            {"name": panel.name, "heading": panel.heading, "ofRun": isinstance(panel, RunPanel)} for panel in panels
+            {"name": panel.name, "heading": panel.heading, "rows": panel.rows, "ofRun": isinstance(panel, RunPanel)}
+            for panel in panels
         ],
         "runs": [{"label": run.label, "slug": run.slug, "kept": bool(run.packed)} for run in found],
         "first": runs.first if runs else 0,

@@ -17,13 +17,15 @@ _SAVED_AS = {"svg": "a drawing", "png": "a picture", "csv": "numbers"}
 class Panel:
     """A card for one figure, or for several variants of which the reader selects one; `choose` labels the selection.
 
-    `heading` names the card in the list of contents.
+    `heading` names the card in the list of contents. `rows` is what the named rows of an axis without a title are, such
+    as `run`, for the table of its numbers.
     """
 
     name: str
     figures: tuple[Figure, ...]
     choose: str = "run"
     heading: str = ""
+    rows: str = ""
 
     def html(self) -> str:
         """Return the card with the texts of its first figure; the script draws it when it becomes visible."""
@@ -49,6 +51,7 @@ class RunPanel:
     name: str
     heading: str
     figure: Figure | None
+    rows: str = ""
 
     def html(self) -> str:
         """Return the card with the texts of the first run's figure."""

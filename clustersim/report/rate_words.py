@@ -35,7 +35,8 @@ def sentence_of_one(sweep: Sweep, run: Run, against: str = "") -> str:
         subject = f"On an {IDEAL}, {subject}"
     against = f", {against}" if against else ""
     if run.speedup is not None and run.num_gpus > 1:
-        against = f", {times(run.speedup)} the baseline{against}"
+        named = "" if run.speedup_baseline is None else f" ({run.speedup_baseline.short})"
+        against = f", {times(run.speedup)} the baseline{named}{against}"
     return f"{subject}{against}{training(sweep, run)}"
 
 

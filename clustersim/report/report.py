@@ -15,8 +15,8 @@ from clustersim.report.run_details import RunDetails, run_details
 from clustersim.report.sections import all_runs, header, how_sure, reproduce
 from clustersim.results import Sweep, write_atomically
 
-_MOST_BESIDE = 7
-"""Columns of the table of all runs that fit beside a figure on a screen of 1,300 pixels."""
+_MOST_BESIDE = 65
+"""Characters across of a table of all runs that fits beside a figure on a screen of 1,300 pixels."""
 
 
 def write_report(sweep: Sweep, path: str | Path) -> Path:
@@ -52,9 +52,19 @@ def report_html(sweep: Sweep) -> str:
 def _answer(sweep: Sweep, panels: Sequence[str]) -> list[str]:
     """Return the table of all runs beside the first figure, or above it where its columns need the whole width."""
     table = all_runs(sweep)
-    if len(rows(sweep)[0]) > _MOST_BESIDE:
+    if _characters_across(*rows(sweep)) > _MOST_BESIDE:
         return [table, f'<div class="pair">{"".join(panels)}</div>' if len(panels) == 2 else "".join(panels)]
     return [f'<div class="two">{panels[0]}<div>{table}{"".join(panels[1:])}</div></div>']
+
+
+def _characters_across(headings: Sequence[str], body: Sequence[Sequence[str]]) -> int:
+    """Return the characters across of a table whose texts break at spaces.
+
+    >>> _characters_across(["GPUs", "strategy"], [["8", "a ring of hosts"], ["16", "hierarchical"]])
+    16
+    """
+    columns = zip(headings, *body, strict=True)
+    return sum(max(len(word) for text in column for word in text.split(" ")) for column in columns)
 
 
 def _panels(sweep: Sweep, details: RunDetails, where: str) -> Iterator[Panel | RunPanel]:
@@ -64,6 +74,6 @@ def _panels(sweep: Sweep, details: RunDetails, where: str) -> Iterator[Panel | R
             continue
         if not isinstance(kind, SweepFigure):
             if name in details.panels:
-                yield RunPanel(name, kind.heading, details.figures.get(name))
+                yield RunPanel(name, kind.heading, details.figures.get(name), kind.rows)
         elif figures := kind.make(sweep):
-            yield Panel(name, figures, kind.choose, kind.heading)
+            yield Panel(name, figures, kind.choose, kind.heading, kind.rows)

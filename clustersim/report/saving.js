@@ -13,7 +13,7 @@ const at = (values, number) => (Array.isArray(values) ? values[number] : values)
 const axisName = (letter, id) => (id && id.length > 1 ? `${letter}axis${id.slice(1)}` : `${letter}axis`);
 
 // What a column of an axis is called, and what its numbers mean where the axis names its rows.
-const axisOf = (figure, trace, letter) => {
+const axisOf = ({ figure, rows }, trace, letter) => {
   const axis = figure.layout[axisName(letter, trace[`${letter}axis`])] || {};
   const partner = axis.matches ? null : Object.entries(figure.layout).find(([name, other]) =>
     name.startsWith(`${letter}axis`) && other.matches === (trace[`${letter}axis`] || letter) && other.title?.text);
@@ -24,76 +24,96 @@ const axisOf = (figure, trace, letter) => {
     const row = axis.tickvals.findIndex((tick) => Math.abs(tick - value) < 0.5);
     return row < 0 ? value : axis.ticktext[row];
   };
-  return { title: plain(title) || (named ? figure.rows || "row" : letter), isNamed: named, rowOf };
+  return { title: plain(title) || (named ? rows || "row" : letter), isNamed: named, rowOf };
 };
 
+// Rows of cells by heading. Traces that tell of the same row, each another quantity, share a line.
 const columns = () => {
   const names = [];
   const rows = [];
-  return {
-    add: (cells) => {
-      Object.keys(cells).forEach((name) => names.includes(name) || names.push(name));
-      rows.push(cells);
-    },
-    table: () => ({ headings: names, rows: rows.map((cells) => names.map((name) => cells[name] ?? null)) }),
+  const last = new Map();
+  const isTaken = (row, cells, key) => Object.keys(cells).some((name) => name in row && name !== "about" && !(name in key));
+  const add = (key, cells) => {
+    Object.keys({ ...key, ...cells }).forEach((name) => names.includes(name) || names.push(name));
+    const id = JSON.stringify(key);
+    const row = last.get(id);
+    if (row && !isTaken(row, cells, key)) {
+      const about = [row.about, cells.about].filter((text, place, all) => text && all.indexOf(text) === place).join("; ");
+      Object.assign(row, cells, about ? { about } : {});
+      return;
+    }
+    rows.push({ ...key, ...cells });
+    last.set(id, rows.at(-1));
   };
+  const table = () => {
+    const ordered = [...names.filter((name) => name !== "about"), ...names.filter((name) => name === "about")];
+    return { headings: ordered, rows: rows.map((cells) => ordered.map((name) => cells[name] ?? null)) };
+  };
+  return { add, table };
 };
 
-const addHeatmap = (found, figure, trace) => {
-  const x = axisOf(figure, trace, "x");
-  const y = axisOf(figure, trace, "y");
+const addHeatmap = (found, panel, trace) => {
+  const x = axisOf(panel, trace, "x");
+  const y = axisOf(panel, trace, "y");
   const title = plain(trace.colorbar?.title?.text ?? trace.colorbar?.title ?? "") || "value";
   trace.z.forEach((line, row) => line.forEach((value, column) => {
     if (value === null) return;
     const name = at(at(trace.customdata, row), column);
     const of = typeof name === "string" ? plain(name) : plain(y.rowOf(at(trace.y, row) ?? row));
-    found.add({ [y.title]: of, [x.title]: plain(x.rowOf(at(trace.x, column) ?? column)), [title]: value });
+    found.add({ [y.title]: of, [x.title]: plain(x.rowOf(at(trace.x, column) ?? column)) }, { [title]: value });
   }));
 };
 
-const addPoints = (found, figure, trace, hasNames) => {
-  const [x, y] = [axisOf(figure, trace, "x"), axisOf(figure, trace, "y")];
-  const across = trace.orientation === "h";
+const addPoints = (found, panel, trace, hasNames) => {
+  const [x, y] = [axisOf(panel, trace, "x"), axisOf(panel, trace, "y")];
+  const across = trace.orientation === "h" || (y.isNamed && !x.isNamed);
+  const [long, short] = across ? [x, y] : [y, x];
   const length = Math.max(...[trace.x, trace.y].map((values) => values?.length || 0));
   for (let number = 0; number < length; number += 1) {
-    let [valueX, valueY] = [at(trace.x, number) ?? number, at(trace.y, number) ?? number];
-    if (at(trace.x, number) === null || at(trace.y, number) === null) continue;
+    const places = { x: at(trace.x, number), y: at(trace.y, number) };
+    if (places.x === null || places.y === null) continue;
     const own = at(trace.customdata, number);
-    if (typeof own === "number") valueY = own;
-    const base = at(trace.base, number);
-    const cells = hasNames ? { series: plain(trace.name || "") } : {};
-    const [long, short, value, row] = across ? [x, y, valueX, valueY] : [y, x, valueY, valueX];
-    cells[short.title] = plain(short.rowOf(row));
-    if (base === undefined) cells[long.title] = plain(long.rowOf(value));
-    else Object.assign(cells, { [`from: ${long.title}`]: base, [`to: ${long.title}`]: base + value });
-    for (const letter of ["x", "y"]) {
-      const error = trace[`error_${letter}`];
-      if (!error?.array || error.visible === false) continue;
-      const { title } = letter === "x" ? x : y;
-      const middle = letter === "x" ? valueX : valueY;
-      cells[`${title}, low`] = middle - (at(error.arrayminus, number) ?? error.array[number]);
-      cells[`${title}, high`] = middle + error.array[number];
-    }
-    const about = at(trace.hovertext, number);
-    if (about) cells.about = plain(about);
-    found.add(cells);
+    if (typeof own === "number") places.y = own;
+    const [value, row] = across ? [places.x, places.y ?? number] : [places.y, places.x ?? number];
+    const key = { ...(hasNames ? { series: plain(trace.name || "") } : {}), [short.title]: plain(short.rowOf(row)) };
+    const about = plain(at(trace.hovertext, number));
+    found.add(key, { ...valueCells(trace, long, value, number), ...errorCells(trace, { x, y }, places, number), ...(about ? { about } : {}) });
   }
 };
 
+// The value of a point, or both ends of a bar that does not begin at zero.
+const valueCells = (trace, axis, value, number) => {
+  const base = at(trace.base, number);
+  if (base === undefined) return { [axis.title]: plain(axis.rowOf(value)) };
+  return { [`from: ${axis.title}`]: base, [`to: ${axis.title}`]: base + value };
+};
+
+const errorCells = (trace, axes, places, number) => {
+  const cells = {};
+  for (const letter of ["x", "y"]) {
+    const error = trace[`error_${letter}`];
+    if (!error?.array || error.visible === false) continue;
+    cells[`${axes[letter].title}, low`] = places[letter] - (at(error.arrayminus, number) ?? error.array[number]);
+    cells[`${axes[letter].title}, high`] = places[letter] + error.array[number];
+  }
+  return cells;
+};
+
 // The numbers of a figure: its own table, or one made of its traces and the titles of its axes.
-const tableOf = (figure) => {
+const tableOf = (panel) => {
+  const { figure } = panel;
   if (figure.table) return { headings: figure.table.headings.map(plain), rows: figure.table.rows.map((row) => row.map(plain)) };
   const found = columns();
   const drawn = figure.traces.filter((trace) => trace.mode !== "text" && trace.visible !== false);
   const told = drawn.filter((trace) => trace.hoverinfo !== "skip");
   const used = told.length ? told : drawn;
   const hasNames = used.some((trace) => trace.name);
-  used.forEach((trace) => (trace.type === "heatmap" ? addHeatmap(found, figure, trace) : addPoints(found, figure, trace, hasNames)));
+  used.forEach((trace) => (trace.type === "heatmap" ? addHeatmap(found, panel, trace) : addPoints(found, panel, trace, hasNames)));
   return found.table();
 };
 
-const csvOf = (figure) => {
-  const { headings, rows } = tableOf(figure);
+const csvOf = (panel) => {
+  const { headings, rows } = tableOf(panel);
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
@@ -165,7 +185,7 @@ const pngOf = async (panel) => {
 const MAKERS = {
   svg: async (panel) => new Blob([(await svgOf(panel)).text], { type: "image/svg+xml" }),
   png: pngOf,
-  csv: (panel) => new Blob([csvOf(panel.figure)], { type: "text/csv;charset=utf-8" }),
+  csv: (panel) => new Blob([csvOf(panel)], { type: "text/csv;charset=utf-8" }),
 };
 
 const save = async (panel, kind) => {
@@ -177,7 +197,7 @@ const save = async (panel, kind) => {
 };
 
 const fillTable = (place, panel) => {
-  const { headings, rows } = tableOf(panel.figure);
+  const { headings, rows } = tableOf(panel);
   const numeric = headings.map((_, column) => rows.every((row) => row[column] === null || typeof row[column] === "number"));
   const cell = (tag, value, column) => {
     const made = document.createElement(tag);

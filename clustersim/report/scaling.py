@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from clustersim.report.baselines import speedups_compare
 from clustersim.report.figure import Figure, Json, axis, layout, legend, merged
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.published import METRICS, compare, in_unit
@@ -66,12 +67,12 @@ class Scaling:
 
 
 def scaling_data(sweep: Sweep) -> Scaling:
-    """Return the scaling curves: speedup where every run has one, samples per second otherwise.
+    """Return the scaling curves: speedup where every run has one over as many GPUs, samples per second otherwise.
 
     The ideal line is perfect efficiency: rate / efficiency, proportional to the number of GPUs. A published point of
     another metric (such as hours) differs from its forecast by the same factor as in that metric.
     """
-    metric = "speedup" if all(run.speedup is not None for run in sweep.runs) else "samples_per_s"
+    metric = "speedup" if speedups_compare(sweep) else "samples_per_s"
     found = series(sweep)
     lines = tuple(_line(one, metric) for one in found)
     levels = {run.interval.level for run in sweep.runs if run.interval}

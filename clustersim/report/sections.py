@@ -64,7 +64,10 @@ def all_runs(sweep: Sweep) -> str:
     words = [key.rpartition(".")[2] for key in texts]
     under = "Means over workers and iterations."
     if "baseline" in headings:
-        under += " Each run has its own baseline, in samples/s: one GPU at its batch, or the one in the scenario."
+        under += (
+            " Each run has its own baseline, in samples/s: one GPU at its batch, the fewest GPUs that hold the model,"
+        )
+        under += " or the one in the scenario."
     if len(body) == 1:
         return card(title, under, grid(headings, body, words), name="Runs")
     under += " Click a heading to sort, and a row to see that run."

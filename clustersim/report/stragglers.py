@@ -73,7 +73,7 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
     ]
     ready = {(cycle.rank, cycle.iteration): cycle.computed_s - origin_s for cycle in cycles}
     marked = [(last, ready[key]) for last in recent if (key := (last.rank, last.iteration)) in ready]
-    note = "" if len(ranks) == run.num_gpus else _note(len(ranks), run.num_gpus)
+    notes = ["" if len(ranks) == run.num_gpus else _note(len(ranks), run.num_gpus), _input_note(run)]
     return Stragglers(
         title=_title(last_ranks, len(found.iteration), run.num_gpus),
         run=run_label(sweep, run),
@@ -82,9 +82,14 @@ def stragglers_data(sweep: Sweep, run: Run, max_lanes: int = MAX_LANES) -> Strag
         bars=tuple(bars),
         last_ranks=tuple(marked),
         length_s=max(cycle.end_s for cycle in cycles) - origin_s,
-        note=note,
+        note=" ".join(filter(None, notes)),
         quiet=quiet_waiting(run),
     )
+
+
+def _input_note(run: Run) -> str:
+    has_input = run.breakdown_s.get("input", 0.0) > MIN_WAITING_SHARE * run.iteration_s
+    return "Compute begins with the wait for samples." if has_input else ""
 
 
 def quiet_waiting(run: Run) -> str:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from clustersim.report.anchor import anchor_lines, without_anchor
 from clustersim.report.answer import METRIC_COLUMNS, limits, real_tokens, rows, time_rows
 from clustersim.report.band import band_lines
+from clustersim.report.baselines import baseline_lines
 from clustersim.report.findings import findings
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.series import series, varied
-from clustersim.report.text_table import Row, TextTable, plain
+from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import percent
 from clustersim.results import Sweep
 
@@ -71,8 +72,8 @@ def _shares(sweep: Sweep) -> TextTable:
 
 
 def lines_below(sweep: Sweep) -> list[str]:
-    """Return the lines of text below the table: what bands rest on, and the measured runs that anchor the forecast."""
-    return [plain(line) for line in (*band_lines(sweep), *anchor_lines(sweep))]
+    """Return the lines of text below the table: what speedups are over, what bands rest on, and what is measured."""
+    return [*baseline_lines(sweep), *band_lines(sweep), *anchor_lines(sweep)]
 
 
 def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, str]]]:

@@ -118,8 +118,9 @@ class TextTable:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """Return a text as lines of at most so many columns; a word that is longer stays whole."""
-    return wrap(plain(text), columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    """Return a text as lines of at most so many columns; a longer word stays whole, and a number with its unit."""
+    lines = wrap(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [plain(line) for line in lines]
 
 
 def plain(text: str) -> str:

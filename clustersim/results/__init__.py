@@ -6,7 +6,7 @@ No clock, no hardware and no drawing: a result can be saved, read and drawn agai
 from clustersim.results.anchor import Anchor, MeasuredNetwork, MeasuredPoint
 from clustersim.results.baseline import Baseline
 from clustersim.results.failures import FailureTimes
-from clustersim.results.files import keep_earlier, read_sweep, write_atomically, write_sweep
+from clustersim.results.files import read_sweep, save_run, write_atomically, write_sweep
 from clustersim.results.metrics import (
     breakdown,
     busiest_links,
@@ -62,11 +62,11 @@ __all__ = [
     "busiest_links",
     "confidence_interval",
     "iteration_spans",
-    "keep_earlier",
     "link_classes",
     "mean_jobs",
     "parts",
     "read_sweep",
+    "save_run",
     "staleness_summary",
     "window_spans",
     "write_atomically",

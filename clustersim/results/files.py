@@ -9,6 +9,7 @@ import tempfile
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
+from threading import get_ident
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.packed import parse_json, read_packed
@@ -56,23 +57,57 @@ def write_sweep(sweep: Sweep, path: str | Path) -> Path:
     return write_atomically(path, to_json(sweep.to_dict()))
 
 
-def keep_earlier(sweep: Sweep, path: Path) -> Path | None:
-    """Move a saved run of other content, and the report beside it, into a new folder `earlier-N` next to it.
+def save_run(sweep: Sweep, path: Path) -> Path | None:
+    """Save a sweep; return the folder into which an earlier run of other content was moved, None if there was none.
 
-    Return that folder; None where there is no such run, or it has the same content.
+    A run that another process saves at the same time is kept too.
     """
+    data = to_json(sweep.to_dict()).encode()
+    hidden = write_atomically(path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}"), data)
+    kept = None
     try:
-        if path.read_bytes() == to_json(sweep.to_dict()).encode():
-            return None
+        while not _holds(path, data):
+            kept = _keep_earlier(path) or kept
+            try:
+                os.link(hidden, path)  # which fails if the file exists
+            except FileExistsError:
+                continue
+            except OSError:  # a file system without links
+                os.replace(hidden, path)
+        return kept
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _not_kept(path, error) from None
+
+
+def _keep_earlier(path: Path) -> Path | None:
+    """Move a saved run, and the report beside it, into a new folder `earlier-N` next to it; None if there is none."""
+    if not path.exists():
+        return None
+    try:
         folder = _new_folder(path.parent)
-        os.replace(path, folder / path.name)
+        try:
+            os.replace(path, folder / path.name)
+        except FileNotFoundError:  # another process has moved it
+            folder.rmdir()
+            return None
         if _is_report(report := path.with_name("report.html")):
             os.replace(report, folder / report.name)
-    except FileNotFoundError:
-        return None
     except OSError as error:
-        raise InputError(f"cannot keep the earlier run {path}: {error.strerror}", got=str(path)) from None
+        raise _not_kept(path, error) from None
     return folder
+
+
+def _not_kept(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot keep the earlier run {path}: {error.strerror}", got=str(path))
 
 
 def _new_folder(parent: Path) -> Path:

@@ -91,7 +91,11 @@ def _speedup(run: Run) -> str:
 
 
 def _baseline(run: Run) -> str:
-    return "" if run.speedup is None else f"{run.samples_per_s / run.speedup:,.1f}"
+    if run.speedup is None:
+        return ""
+    several = run.speedup_baseline is not None and run.speedup_baseline.num_gpus > 1
+    gpus = f" on {run.speedup_baseline.short}" if run.speedup_baseline is not None and several else ""
+    return f"{run.samples_per_s / run.speedup:,.1f}{gpus}"
 
 
 def _time_to_train(run: Run) -> str:

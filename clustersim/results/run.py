@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,10 +14,15 @@ from clustersim.results.band import Band
 from clustersim.results.baseline import Baseline
 from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
+from clustersim.results.frame import framed
 from clustersim.results.html import run_html, sweep_html
+from clustersim.results.rows import Cell, data_frame, rows_of
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
 from clustersim.results.worker_iterations import WorkerIterations
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RESULT_SCHEMA = "clustersim.result/1"
 
@@ -172,10 +177,10 @@ class Run:
     `memory_lines` is the memory in use over time by stage. `software` and `transport` are the program and the message
     library, by name. `cards` are the network cards of a host: `per_host` of them, `bytes_per_s` each. It is empty where
     all GPUs are in one host. `features` are what its class of checked forecasts is found by, and `band` is where
-    measurements of such forecasts lie. `anchor` is set if measured
-    runs scale the forecast. `efficiency` is samples per second and GPU over those of the `baseline`. `speedup` is samples
-    per second over those of the baseline, unless the scenario gives another; `speedup_basis` names what it is over.
-    `baseline` is None in results of earlier versions.
+    measurements of such forecasts lie. `anchor` is set if measured runs scale the forecast. `efficiency` is samples per
+    second and GPU over those of the `baseline`. `speedup` is samples per second over all those of the baseline, unless
+    the scenario gives another one; `speedup_basis` names what it is over. `baseline` is None in results of earlier
+    versions.
     """
 
     axes: Mapping[str, Any]
@@ -229,6 +234,11 @@ class Run:
     features: Features | None = None
     band: Band | None = None
     baseline: Baseline | None = None
+
+    @property
+    def speedup_baseline(self) -> Baseline | None:
+        """The baseline if the speedup is over it; None if it is over one that the scenario gives, or is not known."""
+        return self.baseline if self.baseline is not None and self.baseline.text in self.speedup_basis else None
 
     @property
     def has_ideal_network(self) -> bool:
@@ -318,6 +328,7 @@ class Run:
         for key in needed:
             if not isinstance(self.staleness.get(key), list | tuple if key == "histogram" else int | float):
                 yield f"staleness lacks {key}"
+        yield from (f"cards lacks {key}" for key in ("per_host", "bytes_per_s") if self.cards and key not in self.cards)
         for name in ("spans", "updates", "cycles"):
             lengths = {len(column) for column in vars(getattr(self, name)).values()}
             if len(lengths) > 1:
@@ -377,8 +388,24 @@ class Sweep:
     def name(self) -> str:
         return str(self.scenario.get("name", "scenario"))
 
+    def __repr__(self) -> str:
+        sizes = [run.num_gpus for run in self.runs]
+        gpus = f", {min(sizes)} to {max(sizes)} GPUs" if len(set(sizes)) > 1 else f", {sizes[0]} GPUs" if sizes else ""
+        return f"<Sweep {self.name!r}: {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}{gpus}>"
+
     def _repr_html_(self) -> str:
-        return sweep_html(self)
+        """Return the report in a frame, for a notebook; this room draws nothing, so it asks at the front door."""
+        import clustersim
+
+        table = sweep_html(self)
+        return framed(clustersim.report_html(self), f"report of {self.name}", table) if self.runs else table
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Print the table of the terminal for IPython, and one line where the sweep is part of something."""
+        import clustersim
+
+        is_part = cycle or len(printer.stack) > 1
+        printer.text(repr(self) if is_part or not self.runs else clustersim.report_text(self).rstrip())
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot be true of a run, of values of the right types: nothing for what a simulation gave."""
@@ -386,6 +413,14 @@ class Sweep:
             yield "it has no runs"
         for number, run in enumerate(self.runs):
             yield from (f"runs.{number}.{text}" for text in run.contradictions())
+
+    def to_rows(self) -> list[dict[str, Cell]]:
+        """Return each run as flat columns with the unit in the name, as the CSV has them; None is not known."""
+        return rows_of(self, BREAKDOWN)
+
+    def to_pandas(self) -> DataFrame:
+        """Return the rows of `to_rows` as a pandas data frame; InputError where pandas is not installed."""
+        return data_frame(self.to_rows())
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the sweep as a `clustersim.result/1` document."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -55,12 +57,20 @@ def _gpus_per_host(topology: TreeNode) -> int | None:
     """Return the number of GPUs in a host; None for a network that says itself how many hosts it has, or is wrong."""
     try:
         plain = json.dumps(topology.plain() | {"num_hosts": 1})
-        spec = TypeAdapter(union_of(TOPOLOGIES)).validate_json(plain, strict=True)
+        spec = _reader().validate_json(plain, strict=True)
     except (ValidationError, InputError):
         return None
     if not isinstance(spec, NetworkSpec) or spec.max_hosts(1.0) is not None:
         return None
     return len(spec.host_plan(spec.host, "host").gpus)
+
+
+@lru_cache(maxsize=1)
+def _reader() -> TypeAdapter[Any]:
+    return TypeAdapter(union_of(TOPOLOGIES))
+
+
+TOPOLOGIES.on_register(_reader.cache_clear)
 
 
 def _jobs(root: TreeNode) -> Iterator[tuple[int, int]]:

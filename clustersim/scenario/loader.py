@@ -77,7 +77,7 @@ def load_scenario(
     if isinstance(source, Scenario) and not overrides and not measured:
         return source
     root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)
-    root, wrong = apply_overrides(root, overrides, _open_topology)
+    root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
     check_extent(root)
     points, found = _points(root)
@@ -86,14 +86,14 @@ def load_scenario(
     mistakes = in_order([*mistakes, *wrong, *unparsed, *kept])
     if mistakes:
         raise InputError(mistakes)
-    anchors = anchors_of(root, points[0].point.measured, _validate, _open_topology)
+    anchors = anchors_of(root, points[0].point.measured, _validate, open_topology)
     return Scenario(_name(source), root, points, anchors)
 
 
 def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
     """Say whether a scenario has measured runs, be it valid or not."""
     root, _ = _read(source.raw if isinstance(source, Scenario) else source)
-    root, _ = apply_overrides(root, overrides, _open_topology)
+    root, _ = apply_overrides(root, overrides, open_topology)
     node = root.child("measured")
     return node is not None and bool(node.value)
 
@@ -143,7 +143,7 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     problems: list[Problem] = []
     replaced: set[str] = set()
     try:
-        root = with_files(_open_topology(root))
+        root = with_files(open_topology(root))
     except InputError as error:
         problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
         root, replaced = _stand_in(root, {"topology"}), {"topology"}
@@ -226,7 +226,7 @@ def _stand_in(root: TreeNode, keys: set[str]) -> TreeNode:
     return root.with_value({**children, **from_python(stand_ins).value})
 
 
-def _open_topology(root: TreeNode) -> TreeNode:
+def open_topology(root: TreeNode) -> TreeNode:
     """Return the tree with the cluster itself in place of its name or file."""
     node = root.child("topology")
     if node is None or not isinstance(node.value, str):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
-from clustersim.common_words import hint_for_key
-from clustersim.errors import InputError, hint_after, nearest
+from clustersim.common_words import hint_for_word
+from clustersim.errors import InputError, hint_after, nearest, squashed
 from clustersim.scenario.schema import Schema, plain_schema
 from clustersim.scenario.schema_unions import keys_of_members
 
@@ -94,10 +94,10 @@ def explanation(key: str) -> str:
     schema = plain_schema()
     titles = dict(_titles(schema, schema["$defs"]))
     entries = _all_entries()
-    found = {path: entry for path, entry in entries.items() if path == key or path.endswith(f".{key}")}
+    found = {path: entry for path, entry in entries.items() if f".{squashed(path)}".endswith(f".{squashed(key)}")}
     if not found:
         near = nearest(key, sorted({path.rpartition(".")[2] for path in entries}))
-        message = f"no key of a scenario is called '{key}'{hint_after(hint_for_key(key), near)}"
+        message = f"no key of a scenario is called '{key}'{hint_after(hint_for_word(key), near)}"
         raise InputError(message, got=key, allowed="a key, as in docs/reference/scenario.md")
     return "\n\n".join(_explained(path, *entry, titles) for path, entry in found.items())
 

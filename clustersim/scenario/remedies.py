@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from math import isqrt
 from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.model import LayerTime, Model
+from clustersim.parallelism.nearest import divisors
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.recomputation import POINTWISE
 from clustersim.parallelism.spec import Sharding
@@ -97,19 +97,13 @@ def _undone(levels: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequence
     yield "sharding", free
 
 
-def _divisors(number: int) -> list[int]:
-    """Return the divisors of a number, from 1 up."""
-    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
-    return sorted({*small, *(number // size for size in small)})
-
-
 def _levels(point: Point) -> dict[str, list[Any]]:
     """Return the possible values of keys under `parallelism`, from the present value up to the least memory."""
     layout = point.parallelism
     if layout.kind != "grid" or layout.schedule == "pipedream":
         return {}
     now = layout.micro_batches
-    sizes = _divisors(point.micro_batch)
+    sizes = divisors(point.micro_batch)
     shardings = _SHARDINGS if point.grid.num_replicas > 1 else (layout.sharding,)
     further = {
         "sharding": shardings[shardings.index(layout.sharding) :],

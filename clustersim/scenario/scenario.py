@@ -57,6 +57,10 @@ class Scenario:
                     values[key].append(value)
         return values
 
+    def tree(self) -> TreeNode:
+        """Return the scenario as `raw`, every value with its place in its file."""
+        return self._root
+
     def located(self, error: InputError) -> InputError:
         """Return an error about keys of this scenario with the file, line and column of each key."""
         return InputError(raised(mistake, (), self._root).mistake for mistake in error.mistakes)

@@ -189,7 +189,7 @@ class _Forecasts:
             point = self._runs[number].point
             if anchoring is not None and self._network is not None:
                 point = self._network.applied(point)
-            self._known[key] = forecast(point.anchored(anchoring), **self._options, detail=False).run
+            self._known[key] = forecast(point.anchored(anchoring), **self._options, detail=False, compares=False).run
         return self._known[key]
 
     def figure(self, number: int, anchoring: Anchoring | None) -> float:

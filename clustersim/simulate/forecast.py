@@ -45,11 +45,13 @@ def forecast(
     workloads: Workloads | None = None,
     detail: bool = True,
     numba_from_messages: int | None = None,
+    compares: bool = True,
 ) -> Forecast:
     """Simulate one point of a scenario with all its replicates; the points of a sweep share their `workloads`.
 
     Without `detail` a run has no rows per span, layer, rank, iteration or gradient, as `Run.to_dict` leaves them out.
-    From `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`).
+    From `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`). Unless it `compares`, no
+    baseline is looked for, and the run is its own.
     """
     jobs, setups = point.each_job(), setups_of(point, workloads, detail, numba_from_messages)
     setup = setups[0]
@@ -68,7 +70,7 @@ def forecast(
         else:
             outcomes.append(simulate_jobs(jobs, setups, number, exact, on_replicate_progress))
     outcomes, failure_times = with_failures(setup, outcomes)
-    run = replace(run_of(setup, axes or {}, outcomes, detail), failures=failure_times)
+    run = replace(run_of(setup, axes or {}, outcomes, detail, compares), failures=failure_times)
     warnings = scenario_warnings(setup, run, max(outcome.measured_s for outcome in outcomes))
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]

@@ -33,6 +33,7 @@ from clustersim.results import (
     window_spans,
 )
 from clustersim.scenario import Point
+from clustersim.simulate.baseline import baseline_of, named_baseline
 from clustersim.simulate.features import features_of
 from clustersim.simulate.flop_utilisation import flop_utilisation
 from clustersim.simulate.outcome import Outcome, mean_over_outcomes, mean_parts
@@ -45,18 +46,22 @@ _PHASES = {FORWARD: FORWARD, RECOMPUTE: BACKWARD, BACKWARD: BACKWARD, WEIGHTS: W
 _MICRO_BATCH = ", micro-batch "
 
 
-def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], detail: bool = True) -> Run:
-    """Return the run of a point from the outcomes of its replicates; tables with many rows only with `detail`."""
-    run = _with_links(_figures(setup, axes, outcomes), setup, outcomes[0])
+def run_of(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], detail: bool, compares: bool) -> Run:
+    """Return the run of a point from the outcomes of its replicates; tables with many rows only with `detail`.
+
+    Its baseline is one that can be if it `compares`, else the run itself.
+    """
+    run = _with_links(_figures(setup, axes, outcomes, compares), setup, outcomes[0])
     run = replace(run, features=features_of(setup, run.rank_names))
     return _with_detail(run, setup, outcomes) if detail else run
 
 
-def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> Run:
+def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], compares: bool) -> Run:
     """Return a run with the figures of all its replicates."""
     point = setup.point
     iteration_s = mean_over_outcomes(outcomes, [outcome.iteration_s for outcome in outcomes])
     samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
+    baseline = baseline_of(setup, samples_per_s) if compares else named_baseline(setup, "", samples_per_s)
     kinds = setup.kinds(setup.gpus(0))
     fullest = max((setup.memory_bytes(kind) for kind in setup.kinds_in_use), key=lambda held: sum(held.values()))
     return Run(
@@ -66,12 +71,12 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         iteration_s=iteration_s,
         update_s=float(np.mean([outcome.update_s for outcome in outcomes])),
         samples_per_s=samples_per_s,
-        efficiency=samples_per_s / (point.num_gpus * setup.one_gpu_samples_per_s),
-        speedup=_speedup(setup, samples_per_s),
-        speedup_basis=_basis(setup),
+        efficiency=samples_per_s / (point.num_gpus * baseline.samples_per_s_per_gpu),
+        speedup=_speedup(point, baseline, samples_per_s),
+        speedup_basis=_basis(point, baseline),
         time_to_train_s=_time_to_train_s(point, samples_per_s),
         breakdown_s=breakdown(mean_parts(outcomes), iteration_s),
-        interval=_interval(setup, outcomes),
+        interval=_interval(point, baseline, outcomes),
         staleness=staleness_summary(np.concatenate([outcome.staleness for outcome in outcomes])),
         memory_bytes=sum(fullest.values()),
         memory_parts=fullest,
@@ -94,7 +99,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome]) -> 
         },
         iteration_dollars=dollars(kinds, iteration_s, point.prices),
         tokens_per_sample=_tokens(setup),
-        baseline=_baseline(setup),
+        baseline=baseline,
         **flop_utilisation(setup, samples_per_s, kinds)._asdict(),
         iteration_joules=joules(kinds, iteration_s),
         gpu_memory_bytes=min(load_gpu(kind).memory_bytes for kind in setup.kinds_in_use),
@@ -193,41 +198,34 @@ def _time_to_train_s(point: Point, samples_per_s: float) -> float | None:
     return point.epochs * point.dataset_size / samples_per_s
 
 
-def _speedup(setup: Setup, samples_per_s: float) -> float | None:
-    """Return the ratio of hours if the baseline gives hours, else that of samples per second."""
-    baseline = setup.point.baseline
-    if baseline is not None and baseline.hours is not None:
-        total_s = _time_to_train_s(setup.point, samples_per_s)
-        return None if total_s is None else baseline.hours * 3600 / total_s
-    return samples_per_s / (
-        baseline.samples_per_s if baseline and baseline.samples_per_s else setup.one_gpu_samples_per_s
-    )
+def _speedup(point: Point, baseline: Baseline, samples_per_s: float) -> float | None:
+    """Return the ratio of hours if the scenario's baseline gives hours, else that of samples per second."""
+    given = point.baseline
+    if given is not None and given.hours is not None:
+        total_s = _time_to_train_s(point, samples_per_s)
+        return None if total_s is None else given.hours * 3600 / total_s
+    return samples_per_s / (baseline.samples_per_s if given is None or not given.samples_per_s else given.samples_per_s)
 
 
-def _baseline(setup: Setup) -> Baseline:
-    gpu, batch = load_gpu(setup.kinds_in_use[0]).title, setup.one_gpu_batch
-    return Baseline(1, batch, 1, setup.one_gpu_samples_per_s, f"one {gpu} at a batch of {batch}")
+def _basis(point: Point, baseline: Baseline) -> str:
+    """Return what a speedup is over: the scenario's baseline, else that of the efficiency."""
+    given = point.baseline
+    if given is None:
+        return f"samples per second of {baseline.text}, forecast"
+    if given.hours is not None:
+        return f"{given.source} ({given.hours:g} h)"
+    return f"{given.source} ({given.samples_per_s:g} samples per second)"
 
 
-def _basis(setup: Setup) -> str:
-    baseline = setup.point.baseline
-    if baseline is None:
-        gpu = load_gpu(setup.kinds_in_use[0]).title
-        return f"samples per second of one {gpu} at a batch of {setup.one_gpu_batch}, forecast"
-    if baseline.hours is not None:
-        return f"{baseline.source} ({baseline.hours:g} h)"
-    return f"{baseline.source} ({baseline.samples_per_s:g} samples per second)"
-
-
-def _interval(setup: Setup, outcomes: list[Outcome]) -> Interval | None:
+def _interval(point: Point, baseline: Baseline, outcomes: list[Outcome]) -> Interval | None:
     """Return the confidence interval over replicates; it is computed on logarithms, since times are positive."""
     logarithms = confidence_interval([math.log(outcome.iteration_s) for outcome in outcomes], _LEVEL)
     if logarithms is None:
         return None
     low_s, high_s = (math.exp(end) for end in logarithms)
-    batch = setup.point.global_batch * _applied_share(outcomes)
+    batch = point.global_batch * _applied_share(outcomes)
     slow, fast = batch / high_s, batch / low_s
-    ends = _speedup(setup, slow), _speedup(setup, fast)
+    ends = _speedup(point, baseline, slow), _speedup(point, baseline, fast)
     speedup = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
     return Interval(_LEVEL, (low_s, high_s), (slow, fast), speedup)
 

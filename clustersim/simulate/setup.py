@@ -23,7 +23,7 @@ from clustersim.program.issue import NOT_ISSUED, IssueBuilder, PassIssue, issue_
 from clustersim.program.iteration import PlanIssue
 from clustersim.scenario import Point, build_topology, compression_of, gpu_memory
 from clustersim.scenario.compression import codec_of, wire_of
-from clustersim.scenario.layout import issue_factor, layout_of, num_shards, of_a_batch, work_of
+from clustersim.scenario.layout import issue_factor, layout_of, num_shards, work_of
 from clustersim.scenario.offload_checks import held_in_hosts, memory_of_host
 from clustersim.scenario.trained_model import trained_model
 from clustersim.scenario.variability import share_of_slowest, slowest_of, told_of_slowest, variability_of
@@ -85,6 +85,18 @@ class Setup:
         self._jobs_before = tuple(jobs_before)
         self._placed: dict[int, np.ndarray] = {}
         self._plans: dict[str, Iteration] = {}
+
+    def on_first_gpus(self, point: Point) -> Setup:
+        """Return the setup of another point of the same model, on the first GPUs of this one.
+
+        Times from a file, which are for the batch that a GPU has here, are scaled to the batch that it has there.
+        """
+        given = self.given_times
+        other = Setup(point, None if given else self._workloads, detail=False)
+        other._placed[0] = self.gpus(0)[: point.num_gpus]
+        share = point.global_batch / point.num_gpus * self.point.num_gpus / self.point.global_batch
+        other.given_times = given and tuple(each and each.scaled(share) for each in given)
+        return other
 
     def seed(self, replicate: int) -> int:
         """Return the seed of a replicate: the scenario's for the first of the first job, else one derived from it."""
@@ -214,17 +226,6 @@ class Setup:
         """How compressed gradients are sent: their size, and whether they can be added."""
         plain = self.reference.gradient_bytes_per_parameter
         return wire_of(self.point, self.compression, plain, self.num_workers)
-
-    @property
-    def one_gpu_batch(self) -> int:
-        """The batch of the single GPU that the cluster is compared with: per GPU, or global if that is fixed."""
-        return self.point.batch.global_ or self.point.per_gpu_batch
-
-    @cached_property
-    def one_gpu_samples_per_s(self) -> float:
-        """The throughput of a single GPU of the first rank's kind at that batch."""
-        work = self.workload(self.kinds_in_use[0], self.one_gpu_batch)
-        return self.one_gpu_batch / alone_s(of_a_batch(self.point, work, self.one_gpu_batch, self.given_times))
 
     @property
     def first_plan(self) -> Iteration:

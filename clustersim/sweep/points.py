@@ -23,16 +23,17 @@ def sweep(
     *,
     exact: bool = False,
     workers: int = 1,
+    workloads: Workloads | None = None,
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
     `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does not
-    depend on it.
+    depend on it, nor on `workloads`, which sweeps in this process may share.
     """
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    points, workloads = loaded.points(), Workloads()
+    points, workloads = loaded.points(), Workloads() if workloads is None else workloads
     found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
     labels = [", ".join(f"{key} {value}" for key, value in axes.items()) for axes, _ in points]
     if workers == 1 or len(points) == 1:

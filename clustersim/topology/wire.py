@@ -36,9 +36,17 @@ def _check_link(link: str) -> str:
             load_link(link)
         except InputError as error:
             raise InputError([_or_a_rate(each) for each in error.mistakes]) from None
-    elif parse(link, "rate") == 0:
+    elif _rate(link) == 0:
         raise InputError(f"a link's rate must be above zero (got '{link}')", got=link, allowed="a rate above zero")
     return link
+
+
+def _rate(link: str) -> float:
+    try:
+        return parse(link, "rate")
+    except InputError as error:
+        name = "a link's name: `clustersim list links`"
+        raise InputError([replace(each, message=f"{each.message}, or {name}") for each in error.mistakes]) from None
 
 
 def _or_a_rate(mistake: Mistake) -> Mistake:

@@ -20,6 +20,7 @@ class TestRun:
         out, err = capsys.readouterr()
         assert "report: runs/tiny/report.html" in out
         assert "result: runs/tiny/result.json" in out
+        assert "\nOn an ideal network, 2 GPUs train " in out
         assert all(
             line.startswith(("warning: ", "simulated ")) for line in err.splitlines()
         )  # progress where it is slow
@@ -30,6 +31,8 @@ class TestRun:
         document = json.loads(capsys.readouterr().out)
         assert document["schema"] == "clustersim.result/1"
         assert [run["num_gpus"] for run in document["runs"]] == [1, 2]
+        assert document["answer"][0].startswith("On an ideal network, 2 GPUs train ")
+        assert "\u202f" not in "".join(document["answer"])
         assert files(folder) == {"tiny.yaml", "star.yaml"}
 
     def test_json_writes_what_was_asked_for(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +111,9 @@ class TestRun:
         assert (folder / "again.html").read_text() == first
         (folder / "runs/tiny/report.html").unlink()
         assert main(["report", "runs/tiny/result.json"]) == 0
-        assert capsys.readouterr().out.splitlines()[-1] == "report: runs/tiny/report.html"
+        *_, answer, report = capsys.readouterr().out.splitlines()
+        assert report == "report: runs/tiny/report.html"
+        assert answer.startswith("The fastest, 1 GPU, is the cheapest too")
         assert (folder / "runs/tiny/report.html").read_text() == first
 
     def test_no_report_deletes_nothing(self, folder: Path) -> None:

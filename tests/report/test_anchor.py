@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clustersim.interchange.csv_table import csv_rows
 from clustersim.report.anchor import anchor_card, anchor_lines
 from clustersim.report.answer import tiles
 from clustersim.report.report import report_html
 from clustersim.report.table import lines_below
+from clustersim.report.text_table import plain
 from clustersim.report.words import THIN
 from clustersim.results import Anchor, MeasuredNetwork, MeasuredPoint, Sweep
 from tests.report.synthetic import make_sweep
@@ -34,7 +34,7 @@ def test_the_table_has_each_forecast_without_the_anchor_and_the_lines_below_the_
     text = "\n".join(printed(SWEEP, 200))
     assert text.count("no anchor") == 2
     assert "4 321" in text
-    first, eight, sixteen = lines_below(SWEEP)
+    *_, first, eight, sixteen = map(plain, lines_below(SWEEP))
     assert first == (
         "Anchored on 2 measured runs: kernels take 1.20× their time from other sources and iterations 20.0 ms more."
     )
@@ -70,6 +70,6 @@ def test_a_sweep_without_measured_runs_says_nothing() -> None:
 
 
 def test_csv_has_the_factor() -> None:
-    row = csv_rows(SWEEP)[0]
+    row = SWEEP.to_rows()[0]
     assert (row["anchor_factor"], row["anchor_fixed_s"], row["samples_per_s_without_anchor"]) == (1.2, 0.02, 4321.0)
-    assert "anchor_factor" not in csv_rows(make_sweep((8,)))[0]
+    assert "anchor_factor" not in make_sweep((8,)).to_rows()[0]

@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from clustersim.interchange.csv_table import csv_rows
-from clustersim.report.answer import rows, tiles
+from clustersim.report.answer import answer, rows, tiles
 from clustersim.report.band import band_basis, band_cell, band_lines, band_sentence
-from clustersim.report.findings import answer
 from clustersim.report.rates import draw_rates
 from clustersim.report.scaling import draw_scaling, scaling_data
 from clustersim.report.sections import band
@@ -52,7 +50,7 @@ def test_what_was_never_checked_is_called_so_everywhere() -> None:
     assert band_cell(sweep.runs[0]) == "80–120 ?"
     assert "never checked" in band(sweep.runs[0])
     assert "Never checked: no checked forecast" in band(sweep.runs[0])
-    assert csv_rows(sweep)[0]["band_unchecked"] == "architecture ada; layout stages"
+    assert sweep.to_rows()[0]["band_unchecked"] == "architecture ada; layout stages"
 
 
 def test_rates_that_are_guesses_are_named() -> None:
@@ -80,11 +78,11 @@ def test_without_a_band_there_is_no_column_and_the_page_says_so() -> None:
     assert band_sentence(sweep.runs[0]) == ""
     assert "No band" in band(sweep.runs[0])
     assert "band" not in answer(sweep)
-    assert csv_rows(sweep)[0]["band_level"] is None
+    assert sweep.to_rows()[0]["band_level"] is None
 
 
 def test_the_csv_has_the_ends_of_the_band() -> None:
-    row = csv_rows(with_bands(make_sweep((8,)), GUESSED))[0]
+    row = with_bands(make_sweep((8,)), GUESSED).to_rows()[0]
     assert (row["band_samples_per_s_low"], row["band_samples_per_s_high"]) == (80.0, 120.0)
     assert (row["band_half_low"], row["band_half_high"]) == (95.0, 104.0)
     assert (row["band_class"], row["band_sources"], row["band_assumed"]) == (

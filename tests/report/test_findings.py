@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from clustersim.report.answer import answer
 from clustersim.report.comparing import hint
-from clustersim.report.findings import answer, findings
+from clustersim.report.findings import findings
 from clustersim.report.options import main_cell, question_of
 from clustersim.report.text_table import plain
 from clustersim.results import BREAKDOWN, Interval, LinkClass, Run, Sweep
@@ -29,7 +30,8 @@ def run_at(rate: float, axes: Mapping[str, Any], num_gpus: int = 8, shares: Mapp
     parts["compute"] = iteration_s - sum(parts.values())
     return replace(
         make_run(2), axes={"num_gpus": num_gpus, **axes}, num_gpus=num_gpus, samples_per_s=rate,
-        iteration_s=iteration_s, breakdown_s=parts, speedup=None, time_to_train_s=None, published=(), link_classes=(LINK,), interval=None,
+        iteration_s=iteration_s, breakdown_s=parts, speedup=None, time_to_train_s=None, published=(),
+        link_classes=(LINK,), interval=None,
     )  # fmt: skip
 
 
@@ -144,6 +146,17 @@ def test_of_several_axes_the_one_that_matters_most_and_the_idle_one_are_said() -
     )
 
 
+def test_of_a_number_among_other_axes_the_value_that_is_enough_is_said() -> None:
+    gains = {"100 Gbit/s": 1.0, "200 Gbit/s": 1.5, "400 Gbit/s": 1.5}
+    runs = [
+        run_at(100.0 * gain * (3.0 if tensor == 1 else 1.0), {"parallelism.tensor": tensor, "topology.link": link})
+        for tensor in (1, 8) for link, gain in gains.items()
+    ]  # fmt: skip
+    assert sentences(sweep_of(*runs))[-1] == (
+        "Tensor matters most (3.00× from tensor 8 to tensor 1), then link 1.50× (nothing beyond link 200 Gbit/s)."
+    )
+
+
 def test_models_are_conditions_since_their_samples_are_not_comparable() -> None:
     question = question_of(over("model", {"long": 1.0, "short": 16.0}))
     assert question.choices == ()
@@ -205,6 +218,19 @@ def test_stale_gradients_are_said_and_the_fastest_with_fresh_ones() -> None:
     assert (
         sentences(both)[2]
         == "Gradients are 1.0 (n=1) to 2.0 versions old (n=2), so samples per second is not learning."
+    )
+
+
+def test_what_happens_to_a_training_costs_and_is_not_chosen() -> None:
+    (first, *_) = sentences(over("stragglers.0.cv", {0.1: 100.0, 0.3: 50.0, 0.2: 75.0}))
+    assert first == "Cv 0.3 leaves 50 samples per second, 50% less than with cv 0.1."
+
+
+def test_settings_of_different_prices_are_compared_in_dollars() -> None:
+    new = replace(run_at(400.0, {"topology": "b200"}), iteration_dollars=0.064, tokens_per_sample=1000.0)
+    old = replace(run_at(200.0, {"topology": "h100"}), iteration_dollars=0.0512, tokens_per_sample=1000.0)
+    assert sentences(sweep_of(old, new))[2] == (
+        "Cheapest is h100, at $0.2 per million tokens, against $0.25 with b200."
     )
 
 

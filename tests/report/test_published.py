@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clustersim.report.answer import rows, tiles, time_rows
-from clustersim.report.findings import answer
+from clustersim.report.answer import answer, rows, tiles, time_rows
 from clustersim.report.published import compare, comparisons, draw_published, error_summary, in_unit
 from clustersim.report.words import THIN
 from clustersim.results import PublishedFigure

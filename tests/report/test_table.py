@@ -9,8 +9,9 @@ from rich.console import Console
 
 from clustersim.report import tables
 from clustersim.report.answer import rows, time_rows
+from clustersim.report.findings import findings
 from clustersim.report.sections import all_runs
-from clustersim.report.text_table import Row, TextTable
+from clustersim.report.text_table import Row, TextTable, plain
 from clustersim.report.words import THIN
 from clustersim.results import Sweep
 from tests.report.synthetic import make_run, make_sweep
@@ -75,6 +76,38 @@ def test_every_number_is_whole_at_any_width(columns: int) -> None:
     for heading in (*headings[3:], *shares[0]):
         assert any(heading in line for line in lines), heading
     assert not [line for line in lines if "…" in line]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80])
+def test_the_answer_stands_below_the_table_and_its_numbers_are_whole(columns: int) -> None:
+    runs = [make_run(128, axes={"strategy": name}) for name in NAMES]
+    fast = replace(runs[1], samples_per_s=12_345.0, iteration_s=0.01)
+    sweep = replace(make_sweep((8,)), runs=(runs[0], fast))
+    lines = printed(sweep, columns)
+    assert any("12 345" in line for line in lines)
+    below = " ".join(line.strip() for line in lines)
+    assert plain(findings(sweep)[0]) in below
+    assert plain(findings(sweep)[1]) in below
+
+
+def test_language_models_have_tokens_per_gpu_hardware_flop_and_memory() -> None:
+    run = replace(make_run(8), tokens_per_sample=1024.0, mfu=0.4, hfu=0.5, gpu_memory_bytes=8e9, iteration_dollars=0.01)
+    headings, (cells,) = rows(replace(make_sweep((8,)), runs=(run,)))
+    shown = dict(zip(headings, map(plain, cells), strict=True))
+    assert float(shown["tokens/s"].replace(" ", "")) == pytest.approx(1024 * run.samples_per_s, rel=1e-3)
+    assert float(shown["tokens/s/GPU"].replace(" ", "")) == pytest.approx(128 * run.samples_per_s, rel=1e-3)
+    assert (shown["MFU"], shown["HFU"], shown["memory"]) == ("40%", "50%", "3.10 GB")
+    assert {"$/h", "$/M tokens"} <= set(headings)
+    same, alone = replace(run, hfu=0.4), replace(run, num_gpus=1)
+    assert "HFU" not in rows(replace(make_sweep((8,)), runs=(same,)))[0]
+    assert "tokens/s/GPU" not in rows(replace(make_sweep((8,)), runs=(alone,)))[0]
+
+
+def test_memory_is_a_column_where_a_run_takes_half_of_it() -> None:
+    run = make_run(8)
+    for gpu_bytes, is_shown in ((None, False), (8e9, False), (6e9, True)):
+        sweep = replace(make_sweep((8,)), runs=(replace(run, gpu_memory_bytes=gpu_bytes),))
+        assert ("memory" in rows(sweep)[0]) == is_shown
 
 
 def test_columns_that_do_not_fit_are_a_further_part() -> None:

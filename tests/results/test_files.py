@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from clustersim.errors import InputError
-from clustersim.results import Run, Spans, Sweep, read_sweep, write_atomically, write_sweep
+from clustersim.results import Run, Spans, Sweep, read_sweep, save_run, write_atomically, write_sweep
 
 
 def small_sweep() -> Sweep:
@@ -98,3 +101,32 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 def test_json_has_no_nan():
     document = small_sweep().to_dict()
     assert "NaN" not in json.dumps(document)
+
+
+def test_runs_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    sweeps = [replace(small_sweep(), seed=seed) for seed in range(12)]
+    path = tmp_path / "run" / "result.json"
+    with ThreadPoolExecutor(4) as pool:
+        kept = list(pool.map(lambda sweep: save_run(sweep, path), sweeps))
+    found = [read_sweep(each).seed for each in path.parent.rglob("result.json")]
+    assert sorted(found) == list(range(12))
+    assert sum(each is not None for each in kept) == 11
+    assert not [each for each in path.parent.iterdir() if each.name.startswith(".")]
+
+
+def test_the_same_run_saved_twice_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    assert save_run(small_sweep(), path) is None
+    assert save_run(small_sweep(), path) is None
+    assert [each.name for each in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_run_is_saved_where_a_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_link(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.link", no_link)
+    path = tmp_path / "result.json"
+    save_run(small_sweep(), path)
+    assert save_run(replace(small_sweep(), seed=2), path) == tmp_path / "earlier-1"
+    assert read_sweep(path).seed == 2

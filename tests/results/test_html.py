@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clustersim.results import JobRun
+from clustersim.results.html import sweep_html
 from tests.report.synthetic import make_comparison, make_run, make_sweep
 
 
@@ -24,23 +25,23 @@ def test_what_a_run_does_not_know_has_no_row():
 
 def test_a_sweep_has_a_row_for_each_run_and_a_column_for_each_axis():
     sweep = make_comparison()
-    html = sweep._repr_html_()
+    html = sweep_html(sweep)
     assert html.count("<tr>") == 1 + len(sweep.runs)
     assert "strategy.kind" in html
 
 
 def test_runs_with_baselines_of_their_own_have_a_column_of_them():
     sweep = make_comparison()
-    assert "baseline" not in sweep._repr_html_()
+    assert "baseline" not in sweep_html(sweep)
     runs = [replace(run, speedup_basis=f"baseline {number}") for number, run in enumerate(sweep.runs)]
-    html = replace(sweep, runs=tuple(runs))._repr_html_()
+    html = sweep_html(replace(sweep, runs=tuple(runs)))
     assert html.count("baseline, samples/s") == 1
     assert f"{runs[0].samples_per_s / runs[0].speedup:,.1f}" in html
 
 
 def test_names_are_never_markup():
     sweep = replace(make_comparison(), scenario={"name": "<img src=x>"})
-    assert "<img" not in sweep._repr_html_()
+    assert "<img" not in sweep_html(sweep)
 
 
 def with_jobs():
@@ -62,9 +63,9 @@ def test_jobs_that_share_a_cluster_have_a_table_with_their_slowdown():
 
 
 def test_the_jobs_of_a_sweep_stand_beside_the_size_of_their_run():
-    html = with_jobs()._repr_html_()
+    html = sweep_html(with_jobs())
     assert html.count("<table>") == 2
     jobs = html.split("<table>")[2]
     assert jobs.count("<tr>") == 1 + 4
     assert jobs.count(">32<") == 2
-    assert make_sweep((8, 32))._repr_html_().count("<table>") == 1
+    assert sweep_html(make_sweep((8, 32))).count("<table>") == 1

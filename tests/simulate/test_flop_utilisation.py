@@ -8,7 +8,6 @@ import pytest
 
 import clustersim
 from clustersim.hardware import load_gpu
-from clustersim.interchange.csv_table import csv_rows
 from clustersim.model import load_model
 from clustersim.report.answer import rows, tiles
 from clustersim.results import Run, Sweep
@@ -66,7 +65,7 @@ def test_tokens_per_second_stand_where_people_look() -> None:
     document = run.to_dict(detail=False)
     assert (document["tokens_per_s"], document["mfu"]) == (run.tokens_per_s, run.mfu)
     assert Run.from_dict(run.to_dict()).to_dict() == run.to_dict()
-    (row,) = csv_rows(sweep)
+    (row,) = sweep.to_rows()
     assert (row["tokens_per_s"], row["mfu"], row["hfu"]) == (run.tokens_per_s, run.mfu, run.hfu)
     headings, _ = rows(sweep)
     assert {"tokens/s", "MFU"} <= set(headings)

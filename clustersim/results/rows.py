@@ -1,15 +1,17 @@
-"""A sweep as a flat CSV table: one row per run."""
+"""A sweep as a flat table: one row per run, as CSV files and data frames have it."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from clustersim.results import BREAKDOWN, Run, Sweep, write_atomically
-from clustersim.results.files import to_json
+from clustersim.errors import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from clustersim.results.run import Run, Sweep
 
 Cell = float | str | None
 
@@ -21,30 +23,33 @@ _RATES = (
 """Fields and properties of a run, each a column of its name."""
 
 
-def write_csv(sweep: Sweep, path: str | Path) -> Path:
-    """Write one row per run with the columns of `csv_rows`; missing values are empty. A name ending in .gz is
-    compressed.
-    """
-    rows = csv_rows(sweep)
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return write_atomically(path, text.getvalue())
-
-
-def csv_rows(sweep: Sweep) -> list[dict[str, Cell]]:
+def rows_of(sweep: Sweep, parts: Sequence[str]) -> list[dict[str, Cell]]:
     """Return each run as flat columns: axes by their dotted keys, then SI numbers with the unit in the name.
 
-    The parts of the iteration are `breakdown_compute_s` and so on, interval bounds `speedup_low` and
+    The `parts` of the iteration are `breakdown_compute_s` and so on, interval bounds `speedup_low` and
     `speedup_high`, those of the band `band_samples_per_s_low` and so on; a published figure is `published_hours`, a
     second one of that metric `published_hours_2`.
     """
-    return [_row(sweep, run) for run in sweep.runs]
+    return [_row(sweep, run, parts) for run in sweep.runs]
 
 
-def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
+def columns_of(rows: Sequence[Mapping[str, Cell]]) -> list[str]:
+    """Return the columns of all rows in their order; not every row has all of them."""
+    return list(dict.fromkeys(column for row in rows for column in row))
+
+
+def data_frame(rows: Sequence[Mapping[str, Cell]]) -> DataFrame:
+    """Return the rows as a pandas data frame, with NaN for what is missing."""
+    try:
+        from pandas import DataFrame
+    except ModuleNotFoundError:
+        raise InputError("pandas is not installed; pip install pandas", got="no pandas") from None
+    missing = float("nan")
+    cells = [{column: missing if cell is None else cell for column, cell in row.items()} for row in rows]
+    return DataFrame(cells, columns=columns_of(rows))
+
+
+def _row(sweep: Sweep, run: Run, parts: Sequence[str]) -> dict[str, Cell]:
     row: dict[str, Cell] = {"scenario": sweep.name, "seed": sweep.seed, "num_gpus": run.num_gpus}
     row |= {"software": run.software, "transport": run.transport}
     row["precision"] = run.features.precision if run.features is not None else None
@@ -54,7 +59,7 @@ def _row(sweep: Sweep, run: Run) -> dict[str, Cell]:
     for name in ("num_gpus", "batch", "micro_batches", "samples_per_s"):
         row[f"baseline_{name}"] = None if run.baseline is None else getattr(run.baseline, name)
     row["time_to_train_s"] = run.time_to_train_s
-    row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in BREAKDOWN}
+    row |= {f"breakdown_{part}_s": run.breakdown_s.get(part, 0.0) for part in parts}
     row |= _interval(run) | _band(run)
     row |= {f"staleness_{name}": run.staleness.get(name) for name in ("mean", "p50", "p99", "max")}
     for name in _RATES:
@@ -104,5 +109,5 @@ def _published(run: Run) -> dict[str, Cell]:
 def _cell(value: Any) -> Cell:
     """Return an axis value as one cell: a mapping or a list becomes its JSON text."""
     if isinstance(value, Mapping | list | tuple):
-        return to_json(value)
+        return json.dumps(value, ensure_ascii=False)
     return value if value is None or isinstance(value, str | int | float) else str(value)

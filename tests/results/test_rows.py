@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import sys
 from dataclasses import replace
 
 import pytest
 
-from clustersim.interchange import csv_rows, write_csv
+from clustersim.errors import InputError
+from clustersim.interchange import write_csv
 from clustersim.results import BREAKDOWN
 from tests.report.synthetic import make_comparison, make_sweep
 
@@ -25,12 +27,12 @@ def test_a_table_has_a_row_for_each_run_and_the_numbers_come_back_exactly(tmp_pa
 
 
 def test_the_parts_of_the_iteration_are_columns_that_sum_to_it():
-    for row in csv_rows(make_sweep()):
+    for row in make_sweep().to_rows():
         assert sum(row[f"breakdown_{part}_s"] for part in BREAKDOWN) == pytest.approx(row["iteration_s"], rel=1e-9)
 
 
 def test_axes_are_columns_by_their_dotted_keys():
-    assert [row["strategy.kind"] for row in csv_rows(make_comparison())] == ["all-reduce"] * 3 + ["server"] * 3
+    assert [row["strategy.kind"] for row in make_comparison().to_rows()] == ["all-reduce"] * 3 + ["server"] * 3
 
 
 def test_what_is_absent_is_empty(tmp_path):
@@ -51,16 +53,16 @@ def test_what_is_absent_is_empty(tmp_path):
 
 
 def test_published_figures_are_columns_of_their_metric():
-    row = csv_rows(make_sweep())[-1]
+    row = make_sweep().to_rows()[-1]
     assert (row["published_hours"], row["published_speedup"]) == (10.5, 47.0)
     run = make_sweep().runs[-1]
     twice = replace(make_sweep(), runs=(replace(run, published=run.published * 2),))
-    assert csv_rows(twice)[0]["published_hours_2"] == 10.5
+    assert twice.to_rows()[0]["published_hours_2"] == 10.5
 
 
 def test_an_axis_that_is_a_mapping_is_its_json_text():
     run = replace(make_sweep((8,)).runs[0], axes={"num_gpus": 8, "placement": {"kind": "fragmented", "free": 0.1}})
-    (row,) = csv_rows(replace(make_sweep((8,)), runs=(run,)))
+    (row,) = replace(make_sweep((8,)), runs=(run,)).to_rows()
     assert row["placement"] == '{"kind": "fragmented", "free": 0.1}'
 
 
@@ -69,5 +71,18 @@ def test_software_transport_and_precision_are_columns():
 
     sweep = clustersim.sweep({"model": "squeezenet-1.0", "num_gpus": 2, "batch": {"per_gpu": 4}, "num_iterations": 2,
                               "topology": {"kind": "star", "link": "1 GB/s", "host": "dgx-a100"}})  # fmt: skip
-    (row,) = csv_rows(sweep)
+    (row,) = sweep.to_rows()
     assert (row["software"], row["transport"], row["precision"]) == ("pytorch-ddp", "nccl", "fp32")
+
+
+@pytest.mark.parametrize("sweep", [make_sweep(), make_comparison(), make_sweep((8,))], ids=["sizes", "axes", "one"])
+def test_a_csv_file_has_the_columns_of_the_rows_in_their_order(sweep, tmp_path):
+    with write_csv(sweep, tmp_path / "runs.csv").open(newline="", encoding="utf-8") as file:
+        columns = next(csv.reader(file))
+    assert columns == list(dict.fromkeys(name for row in sweep.to_rows() for name in row))
+
+
+def test_without_pandas_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="pip install pandas"):
+        make_sweep().to_pandas()

@@ -1,0 +1,104 @@
+"""The points of a what-if page: settings of the knobs, simulated in several processes, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from clustersim.results.files import to_json
+from clustersim.sweep.pool import ProcessPool
+from clustersim.what_if import Evaluation, WhatIf
+from clustersim.what_if.planned_points import PlannedPoints, Rates, Settings, values_alone, values_combined
+
+Document = dict[str, Any]
+Progress = Callable[[float, str], None]
+"""Takes the share that is done, 0 to 1, and what is in progress."""
+
+_DIGITS = 6
+"""Significant digits of the numbers of figures."""
+
+Source = str | Path | Mapping[str, Any]
+
+
+def points_of(
+    source: Source, overrides: Sequence[str], most: int, workers: int, progress: Progress
+) -> tuple[WhatIf, PlannedPoints, list[Document]]:
+    """Return the scenario with its knobs, at most `most` planned points, and a document for each of these.
+
+    Half of the points at most have a single knob turned; from their rates follows which knobs are combined.
+    """
+    study = _study(_key(source, overrides))
+    with ProcessPool(workers) as pool:
+
+        def documents(settings: Sequence[Settings], done: int, of: int) -> list[Document]:
+            tasks = [(_key(source, overrides), each) for each in settings]
+            return pool.map(_document, tasks, lambda number, num: progress((done + num) / of, _words(settings[number])))
+
+        alone = values_alone(study.knobs, (most - 1) // 2)
+        single = study.distinct([{}, *({name: text} for name, texts in alone.items() for text in texts)])
+        found = documents(single, 0, most)
+        combined = values_combined(study.knobs, study.listed, _rates(study, found), most - len(single) + 1)
+        planned = PlannedPoints(alone, combined)
+        known = [dict(each) for each in single]
+        others = [each for each in study.distinct(planned.combinations()) if each not in known]
+        found += documents(others, len(single), len(single) + len(others))
+    return study, planned, found
+
+
+def _rates(study: WhatIf, documents: Sequence[Document]) -> Rates:
+    """Return the rates of the points with a single knob turned, and that of the scenario for each knob's own value."""
+    own = documents[0]["rate"]
+    rates = {(knob.name, knob.now.text): own for knob in study.knobs if own is not None}
+    for document in documents[1:]:
+        ((name, text),) = document["settings"].items()
+        if document["rate"] is not None:
+            rates[name, text] = document["rate"]
+    return rates
+
+
+def _words(settings: Settings) -> str:
+    return ", ".join(f"{name} {text}" for name, text in settings.items())
+
+
+def _key(source: Source, overrides: Sequence[str]) -> str:
+    kind = "keys" if isinstance(source, Mapping) else "name"
+    return to_json([kind, source if isinstance(source, Mapping) else str(source), list(overrides)])
+
+
+@lru_cache(maxsize=1)
+def _study(key: str) -> WhatIf:
+    """Return the study of a scenario, once in each process."""
+    import json
+
+    _, source, overrides = json.loads(key)
+    return WhatIf(source, overrides)
+
+
+def _document(task: tuple[str, Settings]) -> Document:
+    """Return the document of a point, in a worker process."""
+    key, settings = task
+    return document_of(_study(key).evaluate(settings))
+
+
+def document_of(evaluation: Evaluation) -> Document:
+    """Return what the page shows of a point. Names of files of this machine are left out of messages."""
+    found = evaluation.to_dict()
+    found["rate"] = evaluation.run.samples_per_s if evaluation.run else None
+    found["refusal"] = [": ".join(filter(None, (each["key"], each["message"]))) for each in found["refusal"]]
+    found["figures"] = rounded(found["figures"])
+    return found
+
+
+def rounded(value: Any) -> Any:
+    """Return plain data with numbers of six digits.
+
+    >>> rounded({"x": [0.1234567, 3, None]})
+    {'x': [0.123457, 3, None]}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
