@@ -7,13 +7,13 @@ VENV ?= .venv
 python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-lab test-all check reference bench validation residuals coverage lab clean
+.PHONY: demo test audit fuzz test-tables test-torch test-browser test-packages test-lab test-all check reference bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
 
 test: check
-	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not lab"
+	$(python) -m pytest -n auto -m "not tables and not torch and not browser and not packages and not lab"
 
 check: $(VENV)/.installed-test
 	$(VENV)/bin/ruff check
@@ -31,6 +31,15 @@ test-torch: $(VENV)/.installed-torch
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
 
+# The wheel, the image and the conda package. The image needs root, buildah and mmdebstrap, or the summary says why not.
+test-packages: $(VENV)/.installed-packages
+	$(python) -m pytest -rs -n 2 --dist loadfile -m packages tests/packages
+
+# Unsafe calls in our code, and known vulnerabilities of what constraints.txt pins.
+audit: $(VENV)/.installed-packages
+	$(VENV)/bin/bandit --quiet --recursive clustersim --configfile pyproject.toml
+	$(python) tools/audit.py
+
 # A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-torch
 	$(python) -m pytest -rs -m lab tests/lab
@@ -38,10 +47,10 @@ test-lab: $(VENV)/.installed-torch
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
 FUZZ ?= 3
 fuzz: $(VENV)/.installed-test
-	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not lab" \
+	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "not tables and not torch and not browser and not packages and not lab" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-lab
+test-all: test test-tables test-torch test-browser test-packages test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -94,4 +103,8 @@ $(VENV)/.installed-torch: $(VENV)/.installed-test
 
 $(VENV)/.installed-browser: $(VENV)/.installed-test
 	$(install) --editable '.[test,browser]'
+	@touch $@
+
+$(VENV)/.installed-packages: $(VENV)/.installed-test
+	$(install) --editable '.[test,packages]'
 	@touch $@
