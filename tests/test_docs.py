@@ -97,6 +97,7 @@ def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("page", [page for page in PAGES if "```python notebook" in page.read_text(encoding="utf-8")])
 def test_what_needs_pandas_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     run_page(page, with_notebook=True)
 
 

@@ -57,3 +57,14 @@ def test_a_link_within_the_report_stays_in_the_frame(visit):
     assert inside.locator("#links").count() == 1
     assert frame.evaluate("document.scrollingElement.scrollTop") > 500
     assert page.evaluate("location.hash") == ""
+
+
+def test_a_reader_chooses_the_run_in_the_frame(visit):
+    page, complaints, _ = visit
+    inside = page.frame_locator("iframe")
+    title = inside.locator("#title-timeline")
+    before = title.inner_text()
+    inside.locator("#run").select_option(index=0 if inside.locator("#run").input_value() != "0" else 1)
+    page.wait_for_timeout(1500)
+    assert title.inner_text() != before
+    assert complaints == []
