@@ -60,6 +60,8 @@ def test_wheel_carries_every_shipped_file(built: Path) -> None:
     assert "clustersim/_data/scenarios/firecaffe-googlenet.yaml" in names
     assert "clustersim/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    for name in ("plotly.min.js.gz", "plotly.LICENSE.txt", "page.css", "page.js", "start.js"):
+        assert f"clustersim/report/{name}" in names
 
 
 def test_wheel_carries_the_sheets_and_no_tests(built: Path) -> None:

@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class FigureTable:
     """The numbers of a figure: headings with units, and rows of texts and numbers."""
 
     headings: Sequence[str]
@@ -40,7 +40,7 @@ class Figure:
     note: str = ""
     narrow_traces: list[Json] | None = None
     quiet: str = ""
-    table: Table | None = None
+    table: FigureTable | None = None
 
     def document(self) -> Json:
         """Return what the page's script needs: the drawing, its texts, and its table if it has one."""

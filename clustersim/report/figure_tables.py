@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from clustersim.report.checkpoints import CheckpointInterval
-from clustersim.report.figure import Table
+from clustersim.report.figure import FigureTable
 from clustersim.report.links import BusyLinks
 from clustersim.report.scaling import Scaling
 from clustersim.report.staleness_time import StalenessTime
 
 
-def scaling_table(data: Scaling) -> Table:
+def scaling_table(data: Scaling) -> FigureTable:
     """Return a row for each run, with its interval and band where known, then the published figures."""
     rate = data.metric.replace("samples_per_s", "samples/s")
     headings = ["line", "GPUs", rate, f"{rate}, interval low", f"{rate}, interval high", f"{rate}, band low"]
@@ -23,13 +23,13 @@ def scaling_table(data: Scaling) -> Table:
     ]
     for point in data.points:
         rows.append([f"published {point.label}".strip(), point.num_gpus, point.rate, *[None] * 6])
-    return Table(headings, rows)
+    return FigureTable(headings, rows)
 
 
-def link_table(data: BusyLinks) -> Table:
+def link_table(data: BusyLinks) -> FigureTable:
     """Return a row for each link that is drawn, the busiest first."""
     headings = ["link", "kind", "from", "to", "bytes per iteration", "utilisation (%)"]
-    return Table(
+    return FigureTable(
         headings,
         [
             [link.name, link.kind, link.src, link.dst, link.num_bytes, 100 * link.utilisation]
@@ -38,18 +38,18 @@ def link_table(data: BusyLinks) -> Table:
     )
 
 
-def checkpoint_table(data: CheckpointInterval) -> Table:
+def checkpoint_table(data: CheckpointInterval) -> FigureTable:
     """Return a row for each simulated interval, then the named ones."""
     headings = ["interval", "useful time between checkpoints (s)", "total training time (s)", "expected time (s)"]
     simulated = zip(data.interval_s, data.total_s, data.expected_s, strict=True)
     rows: list[list[str | float | None]] = [["simulated", *row] for row in simulated]
     rows += [[name, each_s, total_s, None] for name, (each_s, total_s) in data.marks.items()]
-    return Table(headings, rows)
+    return FigureTable(headings, rows)
 
 
-def staleness_time_table(data: StalenessTime) -> Table:
+def staleness_time_table(data: StalenessTime) -> FigureTable:
     """Return a row for each bin."""
     headings = ["time (s)", "mean staleness (versions)", "10th percentile (versions)", "90th percentile (versions)"]
     columns = [data.time_s, data.mean, data.low, data.high, *([data.rate] if data.rate else [])]
     headings += ["learning rate, relative to the configured one"] if data.rate else []
-    return Table(headings, list(zip(*columns, strict=True)))
+    return FigureTable(headings, list(zip(*columns, strict=True)))

@@ -13,7 +13,7 @@ from clustersim.report.checkpoints import checkpoint_interval_data, draw_checkpo
 from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.clocks import clocks_data, draw_clocks
 from clustersim.report.failure_time import draw_failure_time, failure_time_data
-from clustersim.report.figure import Figure, Table
+from clustersim.report.figure import Figure, FigureTable
 from clustersim.report.figure_tables import checkpoint_table, link_table, scaling_table, staleness_time_table
 from clustersim.report.jobs import draw_jobs, jobs_data
 from clustersim.report.lanes import MAX_MARKS
@@ -76,7 +76,7 @@ def _of_run(
     data_of: Callable[[Sweep, Run], Data | None],
     draw: Callable[[Data], Figure],
     rows: str = "",
-    table: Callable[[Data], Table] | None = None,
+    table: Callable[[Data], FigureTable] | None = None,
 ) -> RunFigure:
     def drawn(sweep: Sweep, run: Run) -> Figure | None:
         data = data_of(sweep, run)

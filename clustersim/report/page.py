@@ -33,6 +33,7 @@ _PAGE = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <title>{title}</title>
 <style>{style}</style>
+<noscript><style>.plot, .tools, .choose-run, .theme, #menu {{ display: none; }}</style></noscript>
 <script>{theme}</script>
 </head>
 <body>

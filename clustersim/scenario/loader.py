@@ -41,7 +41,11 @@ from clustersim.topology import read_topology
 
 _ROUNDS = 4  # of validation, each with the wrong keys of the last one replaced
 _CROSSING = {"num_gpus", "batch"}  # keys that the checks of other keys need
-_HELD = {"model", "topology", "parallelism", "precision", "optimizer"}  # keys that the memory check needs
+_NOT_HELD = {
+    *("name", "description", "dataset_size", "epochs", "num_iterations", "baseline", "published", "measured", "prices"),
+    *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input"),
+}
+"""Keys that the memory check does not need. With a mistake in another one, known or not, nobody knows what is held."""
 _STAND_INS: dict[str, Any] = {
     "model": "squeezenet-1.0",
     "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
@@ -167,7 +171,7 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
             settled = settle(root)
             continue
         if problems:
-            if replaced & _HELD:
+            if {str(each.path[0]) for each in problems if each.path} - _NOT_HELD:
                 point = point.model_copy(update={"memory_check": False})
             checked = [_raised(mistake, root) for mistake in check_point(point, "topology" not in replaced)]
             return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]

@@ -68,17 +68,22 @@ class Evaluation:
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """The figures of the report by name: the curve over sizes, and where the time of an iteration goes."""
+        return self.drawn(MAX_MARKS)
+
+    def drawn(self, most_marks: int) -> dict[str, Figure]:
+        """Return the figures with at most so many bars in the timeline."""
         if self.sweep is None or self.run is None:
             return {}
         found = {
             "scaling": draw_scaling(scaling_data(self.sweep)),
             "breakdown": draw_breakdown(breakdown_data(self.sweep)),
         }
-        timeline = timeline_data(self.sweep, self.run, MAX_MARKS)
+        timeline = timeline_data(self.sweep, self.run, most_marks)
         return found if timeline is None else {**found, "timeline": draw_timeline(timeline)}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, most_marks: int | None = None) -> dict[str, Any]:
         """Return the evaluation as plain data, figures included, for a page that draws it."""
+        figures = self.figures if most_marks is None else self.drawn(most_marks)
         headings, body = self.table
         return {
             "settings": dict(self.settings),
@@ -87,7 +92,7 @@ class Evaluation:
             "left_out": {str(size): why for size, why in self.left_out.items()},
             "headline": self.headline,
             "table": {"headings": headings, "rows": body},
-            "figures": {name: _figure(figure) for name, figure in self.figures.items()},
+            "figures": {name: _figure(figure) for name, figure in figures.items()},
             "scenario": self.scenario_text,
             "warnings": list(self.sweep.warnings) if self.sweep else [],
         }

@@ -8,7 +8,7 @@ from clustersim.scenario import Scenario
 from clustersim.strategies import STRATEGIES
 from clustersim.what_if.base import Base, base_of
 from clustersim.what_if.cluster_knobs import card_knobs, gpu_knobs, host_link_knobs, link_knobs, size_knobs
-from clustersim.what_if.knob import Knob, Stop
+from clustersim.what_if.knob import Knob, Stop, value_text
 from clustersim.what_if.straggler_knobs import straggler_knobs
 from clustersim.what_if.training_knobs import batch_knobs, layout_knobs, strategy_knobs
 
@@ -44,4 +44,7 @@ def _kinds_with(key: str) -> tuple[str, ...]:
 
 def _stops(base: Base, key: str) -> tuple[Stop, ...]:
     axis = base.listed[key]
-    return tuple(Stop(value, str(label)) for value, label in zip(axis.values, axis.labels, strict=True))
+    return tuple(
+        Stop(value, label if isinstance(label, str) else value_text(label))
+        for value, label in zip(axis.values, axis.labels, strict=True)
+    )

@@ -47,6 +47,7 @@ def what_if_html(study: WhatIf, planned: PlannedPoints, documents: Sequence[Docu
     """Return the page as HTML. The first document is the scenario as it is."""
     packs = fitting_packs(documents)
     report, own = files("clustersim.report"), files("clustersim.what_if_file")
+    scripts = (report / "shared.js", own / "what_if.js")
     data = {"plotly": packed_plotly(), **{f"points-{number}": pack for number, pack in enumerate(packs)}}
     return _text(own / "what_if.html").format(
         policy=CONTENT_POLICY,
@@ -57,7 +58,7 @@ def what_if_html(study: WhatIf, planned: PlannedPoints, documents: Sequence[Docu
         inside=_inside(study, planned, documents),
         page=to_json(_about(study, planned, documents)).replace("<", "\\u003c"),
         packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
-        script=f'"use strict";\n(() => {{\n{_text(report / "shared.js")}{_text(own / "what_if.js")}}})();',
+        script='"use strict";\n(() => {\n' + "".join(map(_text, scripts)) + "})();",
     )
 
 

@@ -19,6 +19,9 @@ Progress = Callable[[float, str], None]
 _DIGITS = 6
 """Significant digits of the numbers of figures."""
 
+_MOST_MARKS = 200
+"""Bars of a timeline, so that hundreds of them can be mailed."""
+
 Source = str | Path | Mapping[str, Any]
 
 
@@ -84,7 +87,7 @@ def _document(task: tuple[str, Settings]) -> Document:
 
 def document_of(evaluation: Evaluation) -> Document:
     """Return what the page shows of a point. Names of files of this machine are left out of messages."""
-    found = evaluation.to_dict()
+    found = evaluation.to_dict(_MOST_MARKS)
     found["rate"] = evaluation.run.samples_per_s if evaluation.run else None
     found["refusal"] = [": ".join(filter(None, (each["key"], each["message"]))) for each in found["refusal"]]
     found["figures"] = rounded(found["figures"])

@@ -174,7 +174,8 @@ const widgets = knobs.map((knob, place) => {
   const why = document.createElement("p");
   const isScale = knob.kind === "number";
   const input = document.createElement(isScale ? "input" : "select");
-  text.textContent = knob.label;
+  const hasUnit = !knob.unit || knob.unit === knob.label || knob.stops.some((stop) => stop.label.includes(knob.unit));
+  text.textContent = hasUnit ? knob.label : `${knob.label} (${knob.unit})`;
   input.id = name.htmlFor = `knob-${place}`;
   input.name = knob.name;
   why.className = "why";
@@ -204,10 +205,9 @@ const update = () => knobs.forEach((knob, place) => {
   input.value = stop;
   input.disabled = !isUsed;
   box.classList.toggle("turned", turned(settings).includes(place));
-  const unit = knob.unit && !knob.stops[stop].label.includes(knob.unit) && /\d$/.test(knob.stops[stop].label) ? ` ${knob.unit}` : "";
-  value.textContent = knob.kind === "number" ? `${knob.stops[stop].label}${unit}` : "";
+  value.textContent = knob.kind === "number" ? knob.stops[stop].label : "";
   const missing = (number) => !ways[number] || ways[number].length > 0;
-  input.setAttribute("aria-valuetext", `${knob.stops[stop].label}${unit}${missing(stop) ? ", not in this file" : ""}`);
+  input.setAttribute("aria-valuetext", `${knob.stops[stop].label}${missing(stop) ? ", not in this file" : ""}`);
   knob.stops.forEach((_, number) => {
     if (knob.kind === "number") {
       ticks.children[number].className = `${missing(number) ? "missing" : ""} ${number === own[place] ? "own" : ""}`;

@@ -150,7 +150,7 @@ def test_a_refused_choice_shows_its_message_and_keeps_the_last_forecast_grey(vis
     visit.wait_until("document.getElementById('refusal').innerText.includes('batch.per_gpu')")
     assert "needs" in visit.text("#refusal")
     assert visit.page.evaluate("document.getElementById('results').classList.contains('old')")
-    assert float(visit.page.evaluate("getComputedStyle(document.getElementById('results')).opacity")) < 1
+    visit.wait_until("Number(getComputedStyle(document.getElementById('results')).opacity) < 1")
     assert visit.text("#headline") == headline
     assert visit.page.locator("#plot-scaling .scatterlayer .trace").count() > 0
     visit.page.locator("#reset").click()
@@ -194,7 +194,9 @@ def test_an_address_with_a_value_that_no_knob_has_is_told(browser, server):
 def test_it_fits_the_screen_and_the_scheme(browser, server, width, scheme):
     visit = Visit(browser, server.address, width, scheme)
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
-    ink = visit.page.evaluate("document.querySelector('#plot-scaling .xaxislayer-above text, #plot-scaling .x2tick text').style.fill")
+    ink = visit.page.evaluate(
+        "document.querySelector('#plot-scaling .xaxislayer-above text, #plot-scaling .x2tick text').style.fill"
+    )
     assert ink == ("rgb(232, 235, 238)" if scheme == "dark" else "rgb(27, 31, 36)")
     visit.context.close()
     assert visit.errors == []
@@ -222,14 +224,25 @@ def test_other_hosts_and_other_sites_are_refused(server):
     assert _status(server, host=f"localhost:{server.port}")[0] == 200
     assert _status(server, host="example.org")[0] == 403
     assert _status(server, host=f"127.0.0.1:{server.port + 1}")[0] == 403
-    for origin in ("https://example.org", "null", own.replace("http:", "https:"), f"http://localhost:{server.port}.example.org"):
+    for origin in (
+        "https://example.org",
+        "null",
+        own.replace("http:", "https:"),
+        f"http://localhost:{server.port}.example.org",
+    ):
         assert _status(server, Origin=origin)[0] == 403, origin
         assert _status(server, "POST", "/_dash-update-component", body=b"{}", Origin=origin)[0] == 403, origin
     assert _status(server, Sec_Fetch_Site="cross-site")[0] == 403
 
 
 def test_the_page_leads_to_no_file(server):
-    for path in ("/small.yaml", "/assets/../page.py", "/..%2f..%2fetc/passwd", "/_mcp", "/_dash-component-suites/../../etc/passwd"):
+    for path in (
+        "/small.yaml",
+        "/assets/../page.py",
+        "/..%2f..%2fetc/passwd",
+        "/_mcp",
+        "/_dash-component-suites/../../etc/passwd",
+    ):
         status, text = _status(server, path=path)
         assert "root:" not in text
         assert "model: vgg16" not in text

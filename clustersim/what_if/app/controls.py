@@ -12,7 +12,8 @@ from clustersim.what_if.knob import Knob
 def control(number: int, knob: Knob) -> Any:
     """Return the control of a knob, by its number; its value is the number of the stop."""
     parts = (_slider if _form(knob) == "slider" else _list)(number, knob)
-    return html.Div([html.Div(_label(number, knob), className="knob-label"), parts], className="knob")
+    label = html.Div(_label(number, knob), className="knob-label", id=f"label-{number}")
+    return html.Div([label, parts], className="knob", role="group", **{"aria-labelledby": f"label-{number}"})
 
 
 def value_id(number: int) -> dict[str, int]:

@@ -68,7 +68,7 @@ def _serve_shared(app: Any) -> None:
     themes = f"const THEMES = {to_json({'light': LIGHT, 'dark': DARK})};"
     parts = (
         "(() => {",
-        _resource("clustersim.report", "paint.js"),
+        _resource("clustersim.report", "shared.js"),
         themes,
         _resource(__package__, "what_if.js"),
         "})();",
