@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,6 +52,9 @@ def run(
     workers: Annotated[
         int, typer.Option(metavar="N", help="Processes for the points of a sweep; 0: one per core.", min=0)
     ] = 1,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Let the scenario extend files outside its folder and repository.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
@@ -70,7 +73,8 @@ def run(
     overrides = [*(settings or []), *map(price_setting, price or []), *([] if seed is None else [f"seed={seed}"])]
     if scenario is None and not settings:
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
-    loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])
+    source: dict[str, Any] | str = {} if scenario is None else scenario
+    loaded = load_scenario(source, overrides=overrides, measured=measured or [], allow_outside=allow_outside)
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=workers)
     folder = Path("runs") / folder_name(result.name)
