@@ -185,7 +185,7 @@ def _condensed(located: list[_Located], root: TreeNode) -> Iterable[list[_Locate
 def _problems(same: list[_Located], root: TreeNode, wanted: _Wanted) -> Iterable[Problem]:
     if len(same) > 1 and all(each.is_mismatch for each in same):
         expected = " or ".join(dict.fromkeys(_expected(each.error) for each in same))
-        yield _unexpected(same[0].path, root, expected)
+        yield _unexpected(same[0].path, root, expected, wanted)
         return
     for each in same:
         yield from _explained(each, root, wanted)
