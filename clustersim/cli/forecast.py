@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,6 +66,9 @@ def run(
             min=0,
         ),
     ] = None,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Let the scenario extend files outside its folder and repository.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
@@ -92,7 +95,8 @@ def run(
     overrides = [*(settings or []), *map(price_setting, price or []), *([] if seed is None else [f"seed={seed}"])]
     if scenario is None and not settings:
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
-    loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])
+    source: dict[str, Any] | str = {} if scenario is None else scenario
+    loaded = load_scenario(source, overrides=overrides, measured=measured or [], allow_outside=allow_outside)
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=1 if workers is None else workers)
     folder = Path("runs") / folder_name(result.name)

@@ -54,7 +54,10 @@ _STAND_INS: dict[str, Any] = {
 
 
 def load_scenario(
-    source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = (), measured: Sequence[str] = ()
+    source: str | Path | Mapping[str, Any] | Scenario,
+    overrides: Sequence[str] = (),
+    measured: Sequence[str] = (),
+    allow_outside: bool = False,
 ) -> Scenario:
     """Return a scenario with valid points only.
 
@@ -67,6 +70,8 @@ def load_scenario(
         Texts such as `num_gpus=8` or `strategy.kind=server`, set in order.
     measured
         Further measured runs as texts, such as `8=105.2/s` (GPUs = samples per second).
+    allow_outside
+        Whether the file may extend files outside its folder, the working directory and the repositories around them.
 
     Raises
     ------
@@ -80,7 +85,7 @@ def load_scenario(
     check_texts("measured", measured, "a list of texts such as '8=105.2/s'")
     if isinstance(source, Scenario) and not overrides and not measured:
         return source
-    root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)
+    root, mistakes = _read(source.raw if isinstance(source, Scenario) else source, allow_outside)
     root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
     check_extent(root)
@@ -109,10 +114,10 @@ def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
     return "scenario" if isinstance(source, Mapping) else Path(source).stem
 
 
-def _read(source: str | Path | Mapping[str, Any]) -> tuple[TreeNode, list[Mistake]]:
+def _read(source: str | Path | Mapping[str, Any], allow_outside: bool = False) -> tuple[TreeNode, list[Mistake]]:
     if isinstance(source, Mapping):
         return from_python(source), []
-    return read_scenario(find_file(str(source), "scenarios", "scenario"))
+    return read_scenario(find_file(str(source), "scenarios", "scenario"), allow_outside)
 
 
 def _points(root: TreeNode) -> tuple[list[SweepPoint], list[Mistake]]:
