@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from clustersim.report.findings import findings
 from clustersim.results.files import to_json
 from clustersim.sweep.pool import ProcessPool
 from clustersim.what_if import Evaluation, WhatIf
@@ -88,6 +89,8 @@ def _document(task: tuple[str, Settings]) -> Document:
 def document_of(evaluation: Evaluation) -> Document:
     """Return what the page shows of a point. Names of files of this machine are left out of messages."""
     found = evaluation.to_dict(_MOST_MARKS)
+    found["headline"], *more = findings(evaluation.sweep) if evaluation.sweep else ("",)
+    found["more"] = " ".join(more)
     found["rate"] = evaluation.run.samples_per_s if evaluation.run else None
     found["refusal"] = [": ".join(filter(None, (each["key"], each["message"]))) for each in found["refusal"]]
     found["figures"] = rounded(found["figures"])

@@ -117,6 +117,7 @@ const refuse = (title, texts, extra = []) => {
   at("refused").replaceChildren(...lines, ...extra);
   at("refused").hidden = false;
   at("headline").textContent = title;
+  at("more").textContent = "";
   at("last").hidden = !shown;
   at("figures").classList.add("stale");
 };
@@ -125,6 +126,7 @@ const showPoint = (point) => {
   at("refused").hidden = at("last").hidden = true;
   at("figures").classList.remove("stale");
   at("headline").textContent = point.headline;
+  at("more").textContent = point.more;
   compare();
   drawPoint(point, "now");
   fill(at("sizes").querySelector("table"), point.table.headings, point.table.rows);
