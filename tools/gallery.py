@@ -81,7 +81,7 @@ def browser_page() -> Iterator[Page]:
         path = shutil.which("chromium") or shutil.which("google-chrome") or playwright.chromium.executable_path
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         try:
-            context = browser.new_context(viewport={"width": WIDTH, "height": 1000}, device_scale_factor=1.25)
+            context = browser.new_context(viewport={"width": WIDTH, "height": 1000}, device_scale_factor=1.1)
             yield context.new_page()
         finally:
             browser.close()
