@@ -78,8 +78,10 @@ def run(
     --json: one document on stdout, and only the requested files.
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
-    if what_if and (measured or exact):
-        given = "--exact" if exact else "--measured (write the runs as `measured` into the scenario)"
+    if what_if and (measured or exact or allow_outside):
+        given = "--exact" if exact else "--allow-outside"
+        if measured:
+            given = "--measured (write the runs as `measured` into the scenario)"
         raise typer.BadParameter(f"--what-if cannot be combined with {given}")
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
@@ -117,7 +119,6 @@ def run(
 
         page, most = what_if_file or folder / "what-if.html", what_if_points or MOST_POINTS
         with progress(quiet) as on_progress:
-            source: str | dict[str, str] = {} if scenario is None else scenario
             write_what_if(source, page, overrides, most=most, workers=workers or 0, progress=on_progress)
         written["what-if"] = page
         typer.echo(f"what-if: {page}", err=json)

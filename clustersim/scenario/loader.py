@@ -45,7 +45,7 @@ _NOT_HELD = {
     *("name", "description", "dataset_size", "epochs", "num_iterations", "baseline", "published", "measured", "prices"),
     *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input"),
 }
-"""Keys that the memory check does not need. With a mistake in another one, known or not, nobody knows what is held."""
+"""Keys that the memory check does not need. With a mistake in another one, known or not, the memory is unknown."""
 _STAND_INS: dict[str, Any] = {
     "model": "squeezenet-1.0",
     "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
