@@ -8,9 +8,9 @@ python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Tests that need no extra.
-FAST = not tables and not torch and not browser and not notebook and not site and not lab
+FAST = not tables and not torch and not browser and not notebook and not site and not packages and not lab
 
-.PHONY: demo test fuzz test-tables test-torch test-browser test-notebook test-docs test-lab test-all check reference docs bench validation residuals coverage lab clean
+.PHONY: demo test audit fuzz test-tables test-torch test-browser test-notebook test-docs test-packages test-lab test-all check reference docs bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run firecaffe-googlenet
@@ -45,6 +45,15 @@ docs: $(VENV)/.installed-docs
 test-docs: $(VENV)/.installed-docs
 	$(python) -m pytest -m site tests/site
 
+# The wheel, the image and the conda package. The image needs root, buildah and mmdebstrap, or the summary says why not.
+test-packages: $(VENV)/.installed-packages
+	$(python) -m pytest -rs -n 2 --dist loadfile -m packages tests/packages
+
+# Unsafe calls in our code, and known vulnerabilities of what constraints.txt pins.
+audit: $(VENV)/.installed-packages
+	$(VENV)/bin/bandit --quiet --recursive clustersim --configfile pyproject.toml
+	$(python) tools/audit.py
+
 # A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-torch
 	$(python) -m pytest -rs -m lab tests/lab
@@ -55,7 +64,7 @@ fuzz: $(VENV)/.installed-test
 	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "$(FAST)" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-notebook test-docs test-lab
+test-all: test test-tables test-torch test-browser test-notebook test-docs test-packages test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -116,4 +125,8 @@ $(VENV)/.installed-notebook: $(VENV)/.installed-test
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test
 	$(install) --editable '.[test,docs]'
+	@touch $@
+
+$(VENV)/.installed-packages: $(VENV)/.installed-test
+	$(install) --editable '.[test,packages]'
 	@touch $@

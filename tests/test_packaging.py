@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +67,18 @@ def test_wheel_carries_every_shipped_file(built: Path) -> None:
         assert f"clustersim/report/{name}" in names
 
 
+def test_wheel_carries_every_file_of_the_package(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    files = (path for path in (ROOT / "clustersim").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert {path.relative_to(ROOT).as_posix() for path in files} <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_wheel_of_the_checkout_is_that_of_the_source_distribution(built: Path, tmp_path: Path) -> None:
+    python("-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(ROOT), cwd=tmp_path)
+    (mine,), (theirs,) = tmp_path.glob("*.whl"), built.glob("*.whl")
+    assert mine.read_bytes() == theirs.read_bytes()
+
+
 def test_wheel_carries_the_sheets_and_no_tests(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
@@ -117,12 +132,38 @@ def test_constraints_pin_every_distribution_exactly() -> None:
     assert all(len(line.split("==")) == 2 for line in lines)
 
 
-def test_versions_agree() -> None:
-    import tomllib
+def project() -> dict[str, Any]:
+    """Return what pyproject.toml says of the project."""
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
 
+
+def test_versions_agree() -> None:
     import clustersim
 
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = project()["version"]
     assert clustersim.__version__ == version
     assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_recipe_of_conda_requires_what_the_wheel_does() -> None:
+    from ruamel.yaml import YAML
+
+    recipe = YAML(typ="safe").load(ROOT / "recipe" / "recipe.yaml")
+    mine = project()
+    assert recipe["context"]["version"] == mine["version"]
+    required = [re.sub(r"^([a-z.]+)", r"\1 ", each) for each in mine["dependencies"]]
+    python_version = f"python {mine['requires-python']}"
+    assert recipe["requirements"]["run"] == [python_version, *required]
+    assert recipe["requirements"]["host"][0] == python_version
+    scripts = [f"{name} = {entry}" for name, entry in mine["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    assert recipe["about"]["summary"] == mine["description"]
+    assert recipe["about"]["license"] == mine["license"]
+
+
+def test_image_is_built_from_what_the_wheel_is_built_from() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    needed = {*build["targets"]["wheel"]["packages"], *build["targets"]["wheel"]["force-include"]}
+    assert allowed == needed | {"pyproject.toml", "constraints.txt", project()["readme"], *project()["license-files"]}

@@ -92,7 +92,7 @@ def documented() -> set[str]:
     pages = ("python.md", "python-members.md")
     text = "\n".join((DOCS / "reference" / name).read_text(encoding="utf-8") for name in pages)
     shown = set(re.findall(r"^::: ([\w.]+)$", text, re.MULTILINE))
-    members = re.findall(r"^::: ([\w.]+)\n    options: \{members: \[([^\]]*)\]\}", text, re.MULTILINE)
+    members = re.findall(r"^::: ([\w.]+)\n    options: \{members: \[([^\]]*)\]", text, re.MULTILINE)
     return shown | {f"{name}.{member}" for name, listed in members for member in listed.split(", ")}
 
 

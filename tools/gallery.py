@@ -1,6 +1,9 @@
-"""Makes the gallery: docs/gallery.md and docs/images/gallery, each figure from a shipped scenario (`python tools/gallery.py`).
+"""Makes the gallery: docs/gallery.md and docs/images/gallery, each figure from a shipped scenario.
 
-With names of figures, only their pictures are made anew; `report` is the picture of a whole report in the README. Needs Chromium and the extra `browser`.
+    python tools/gallery.py [FIGURE ...]
+
+With names of figures, only their pictures are made anew; `report` is the picture of a whole report in the README.
+Needs Chromium and the extra `browser`.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ def browser_page() -> Iterator[Page]:
         path = shutil.which("chromium") or shutil.which("google-chrome") or playwright.chromium.executable_path
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         try:
-            context = browser.new_context(viewport={"width": WIDTH, "height": 1000}, device_scale_factor=1.25)
+            context = browser.new_context(viewport={"width": WIDTH, "height": 1000}, device_scale_factor=1.1)
             yield context.new_page()
         finally:
             browser.close()
@@ -98,7 +101,9 @@ _DOCUMENT = """<style>
 def save_png(page: Page, figure: dict[str, Any], title: str, subtitle: str, to: Path) -> None:
     """Draw a figure of plotly under its title, and save both as a picture."""
     page.set_content(_DOCUMENT)
-    page.add_script_tag(content=decompress(files("clustersim.report").joinpath("plotly.min.js.gz").read_bytes()).decode())
+    page.add_script_tag(
+        content=decompress(files("clustersim.report").joinpath("plotly.min.js.gz").read_bytes()).decode()
+    )
     page.evaluate(
         "([title, subtitle, figure]) => { document.querySelector('h3').textContent = title;"
         " document.querySelector('p').textContent = subtitle;"
@@ -160,13 +165,13 @@ def gallery_page(titles: dict[str, str]) -> str:
     lines = [
         "# Gallery",
         "",
-        "Every figure of a report, each from a shipped scenario, with the question that it answers. `python tools/gallery.py`",
-        "draws them anew. [Read a report](how-to/read-a-report.md) says what each one shows.",
+        "Every figure of a report, each from a shipped scenario, with the question that it answers.",
+        "`python tools/gallery.py` draws them anew. [Read a report](how-to/read-a-report.md) says what each one shows.",
     ]
     for each in GALLERY:
         if each.figure in titles:
-            title = titles[each.figure]
-            lines += ["", f"## {each.question}", "", f"![{title}](images/gallery/{each.figure}.png)", "", f"`{each.command}`"]
+            picture = f"![{titles[each.figure]}](images/gallery/{each.figure}.png)"
+            lines += ["", f"## {each.question}", "", picture, "", f"`{each.command}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -192,7 +197,7 @@ def draw_report(scenario: str = "firecaffe-googlenet") -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("figures", nargs="*", help="only these figures, or `report` (docs/images/report.png); default: all")
+    parser.add_argument("figures", nargs="*", help="only these figures, or `report`; default: all")
     chosen = parser.parse_args().figures
     if not chosen or "report" in chosen:
         draw_report()

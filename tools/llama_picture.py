@@ -1,8 +1,10 @@
-"""Draws docs/images/llama-h100.png: forecasts of Llama on H100 beside what was measured (`python tools/llama_picture.py`).
+"""Draws docs/images/llama-h100.png: forecasts of Llama on H100 beside what was measured.
 
-Every scored figure of the shipped cases (`validate/`) for Llama 2, 3 or 3.1 on H100, as tokens a second and GPU. Errors are
-those of `clustersim/results/bands.json`, which `make validation` writes; nothing is simulated here. Needs Chromium and
-the extra `browser`.
+    python tools/llama_picture.py
+
+Every scored figure of the shipped cases (`validate/`) for Llama 2, 3 or 3.1 on H100, as tokens a second and GPU.
+Errors are those of `clustersim/results/bands.json`, which `make validation` writes; nothing is simulated here. Needs
+Chromium and the extra `browser`.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from math import log10
 from pathlib import Path
 from statistics import median, quantiles
 
+from gallery import browser_page, save_png
+
 from clustersim.model import load_model
 from clustersim.scenario import load_scenario
 from clustersim.scenario.anchors import gpus_of
 from clustersim.validation.case import Case, load_cases
-from gallery import browser_page, save_png
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "llama-h100.png"
@@ -49,7 +52,8 @@ def points() -> list[Point]:
 
 
 def _texts(case: Case) -> str:
-    return "".join(path.read_text(encoding="utf-8") for path in [*case.folder.glob("*.yaml"), case.folder / "measured.csv"])
+    paths = [*case.folder.glob("*.yaml"), case.folder / "measured.csv"]
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
 
 
 def _of_case(case: Case, errors: list[float]) -> Iterator[Point]:
@@ -81,7 +85,13 @@ def figure(found: list[Point]) -> dict[str, object]:
             "line": {"width": 0},
             "name": "within 10 %",
         },
-        {**line, "x": [low, high], "y": [low, high], "line": {"color": "#888", "width": 1, "dash": "dash"}, "showlegend": False},
+        {
+            **line,
+            "x": [low, high],
+            "y": [low, high],
+            "line": {"color": "#888", "width": 1, "dash": "dash"},
+            "showlegend": False,
+        },
     ]
     for name, colour in dict.fromkeys([*PROGRAMS.values(), OTHERS]):
         mine = [each for each in found if PROGRAMS.get(each.case, OTHERS)[0] == name]
@@ -134,7 +144,8 @@ def title(found: list[Point]) -> str:
 def main() -> None:
     found = points()
     print(title(found))
-    under = f"Published figures of {len({each.case for each in found})} sources, all known while clustersim was developed."
+    num_cases = len({each.case for each in found})
+    under = f"Published figures of {num_cases} sources, all known while clustersim was developed."
     with browser_page() as page:
         save_png(page, figure(found), title(found), under, PICTURE)
 

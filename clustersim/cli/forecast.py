@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,6 +66,9 @@ def run(
             min=0,
         ),
     ] = None,
+    allow_outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Let the scenario extend files outside its folder and repository.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Forecast a scenario: print a table, write a report.
@@ -75,8 +78,10 @@ def run(
     --json: one document on stdout, and only the requested files.
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
-    if what_if and (measured or exact):
-        given = "--exact" if exact else "--measured (write the runs as `measured` into the scenario)"
+    if what_if and (measured or exact or allow_outside):
+        given = "--exact" if exact else "--allow-outside"
+        if measured:
+            given = "--measured (write the runs as `measured` into the scenario)"
         raise typer.BadParameter(f"--what-if cannot be combined with {given}")
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
@@ -92,7 +97,8 @@ def run(
     overrides = [*(settings or []), *map(price_setting, price or []), *([] if seed is None else [f"seed={seed}"])]
     if scenario is None and not settings:
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
-    loaded = load_scenario({} if scenario is None else scenario, overrides=overrides, measured=measured or [])
+    source: dict[str, Any] | str = {} if scenario is None else scenario
+    loaded = load_scenario(source, overrides=overrides, measured=measured or [], allow_outside=allow_outside)
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=1 if workers is None else workers)
     folder = Path("runs") / folder_name(result.name)
@@ -113,7 +119,6 @@ def run(
 
         page, most = what_if_file or folder / "what-if.html", what_if_points or MOST_POINTS
         with progress(quiet) as on_progress:
-            source: str | dict[str, str] = {} if scenario is None else scenario
             write_what_if(source, page, overrides, most=most, workers=workers or 0, progress=on_progress)
         written["what-if"] = page
         typer.echo(f"what-if: {page}", err=json)

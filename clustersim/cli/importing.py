@@ -46,7 +46,8 @@ def torch_model(
 ) -> None:
     """Trace any torch module into a workload.
 
-    It runs on tensors without data, so neither weights nor a GPU are needed. NAME is a function or class without
+    This runs the code of MODULE with your rights. The model runs on tensors without data, so neither weights nor a GPU
+    are needed. NAME is a function or class without
     arguments, or a module. A scenario may use the file as its model.
     """
     from clustersim.interchange.torch_model import import_torch, parse_input

@@ -85,6 +85,6 @@ def migrate(
             typer.echo(text, nl=False)
             continue
         beside = file.with_name(f".{file.name}.{os.getpid()}")
-        beside.write_text(text, encoding="utf-8")
+        beside.write_bytes(text.encode())
         beside.replace(file)
         typer.echo(f"scenario: {file}")

@@ -41,7 +41,7 @@ class Journal:
         path, request = Path(path), _digest(costs)
         if not path.exists():
             try:
-                path.write_text(json.dumps({"schema": SCHEMA, "question": request}) + "\n")
+                path.write_bytes((json.dumps({"schema": SCHEMA, "question": request}) + "\n").encode())
             except OSError as error:
                 raise InputError(f"{path} cannot be written: {error.strerror}", got=str(path)) from None
             return cls(path)

@@ -135,7 +135,7 @@ def write_document(document: Mapping[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part{os.getpid()}")
     try:
-        part.write_text(to_text(document), encoding="utf-8")
+        part.write_bytes(to_text(document).encode())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

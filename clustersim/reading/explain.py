@@ -44,6 +44,7 @@ _EXAMPLES = {
 """Maps that are often written as one value."""
 
 _MOST_PLACES = 3
+_TYPO = 0.85
 
 _SWITCHES = {"True": "true", "False": "false"}
 """The only value of a switch that a member fixes, as YAML writes it."""
@@ -295,16 +296,18 @@ def _unknown_key(path: Path, root: TreeNode, wanted: _Wanted) -> Problem:
     known = known_keys(models_at(wanted.model, root, path[:-1]))
     near = next(iter(get_close_matches(key.lower(), known, n=1)), None)
     spelt = next((each for each in known if squashed(each) == squashed(key)), None)
-    meaning = None if spelt else hint_for_key(key) or _elsewhere(key, wanted)
+    typed = next(iter(get_close_matches(key.lower(), known, n=1, cutoff=_TYPO)), None)
+    meaning = None if spelt else hint_for_key(key) or (None if typed else _elsewhere(path, wanted))
     allowed = ", ".join(known)
     message = f"there is no such key here{hint_after(meaning, spelt or near or nearest(key, known))} (known: {allowed})"
     meant = spelt or near
     return Problem(path, place.mistake(message, dotted(path), key, allowed), (*path[:-1], meant) if meant else None)
 
 
-def _elsewhere(key: str, wanted: _Wanted) -> str | None:
-    """Return where a file has a key of this name."""
-    places = places_of(wanted.model, key)[:_MOST_PLACES]
+def _elsewhere(path: Path, wanted: _Wanted) -> str | None:
+    """Return where else a file has a key of this name."""
+    here = dotted(tuple(part for part in path if isinstance(part, str)))
+    places = [place for place in places_of(wanted.model, str(path[-1])) if place != here][:_MOST_PLACES]
     return f"it is a key elsewhere: {', '.join(places)}" if places else None
 
 

@@ -7,11 +7,24 @@ from collections.abc import Iterator
 from clustersim.report.words import count
 from clustersim.results import Run, Sweep
 
+_SAME = 0.01
+"""Difference of two rates up to which they count as the same."""
+
 
 def speedups_compare(sweep: Sweep) -> bool:
-    """Return whether one axis can have the speedups of all runs: all have one, over as many GPUs."""
+    """Return whether one axis can have the speedups of all runs.
+
+    All runs have one, over as many GPUs. Runs of one model and batch have the same baseline: otherwise speedups would
+    hide by how much their settings, such as recomputation or the GPU, make the baseline slower as well.
+    """
+    rates: dict[tuple[str, int], set[float]] = {}
+    for run in sweep.runs:
+        over = run.speedup_baseline
+        if over is not None:
+            rates.setdefault((str(run.axes.get("model")), over.batch), set()).add(over.samples_per_s)
     sizes = {run.speedup_baseline.num_gpus for run in sweep.runs if run.speedup_baseline is not None}
-    return all(run.speedup is not None for run in sweep.runs) and len(sizes) <= 1
+    is_alike = all(max(each) <= (1 + _SAME) * min(each) for each in rates.values())
+    return all(run.speedup is not None for run in sweep.runs) and len(sizes) <= 1 and is_alike
 
 
 def baseline_cell(run: Run) -> str:

@@ -82,15 +82,7 @@ const sortBy = (heading) => {
   body.append(...lines);
 };
 
-const wireChoices = () => {
-  const themeChoice = document.getElementById("theme");
-  themeChoice.value = document.documentElement.dataset.theme || "auto";
-  themeChoice.addEventListener("change", () => {
-    if (themeChoice.value === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = themeChoice.value;
-    try { localStorage.setItem("clustersim-theme", themeChoice.value); } catch { /* no storage: for this visit only */ }
-    redraw(() => true);
-  });
+const wireMenu = () => {
   const menu = document.getElementById("menu");
   const openMenu = (open) => {
     menu.setAttribute("aria-expanded", String(open));
@@ -103,6 +95,18 @@ const wireChoices = () => {
     openMenu(false);
     menu.focus();
   });
+};
+
+const wireChoices = () => {
+  const themeChoice = document.getElementById("theme");
+  themeChoice.value = document.documentElement.dataset.theme || "auto";
+  themeChoice.addEventListener("change", () => {
+    if (themeChoice.value === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = themeChoice.value;
+    try { localStorage.setItem("clustersim-theme", themeChoice.value); } catch { /* no storage: for this visit only */ }
+    redraw(() => true);
+  });
+  if (document.getElementById("menu")) wireMenu();
   document.querySelectorAll("button.sort").forEach((button) => button.addEventListener("click", () => sortBy(button.parentElement)));
   if (!runChoice) return;
   runChoice.addEventListener("change", () => choose(Number(runChoice.value)));

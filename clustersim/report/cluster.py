@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from clustersim import __version__
-from clustersim.report.figure import Figure, Json, axis, layout, legend
+from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend
 from clustersim.report.link_layout import Box, Place, host_of, place_nodes
 from clustersim.report.page import page
 from clustersim.report.palette import series_colour
@@ -55,7 +55,7 @@ class ClusterDrawing:
 
 def write_topology(topology: Topology, path: str | Path) -> Path:
     """Draw a cluster on one self-contained HTML page."""
-    panel = Panel("cluster", (draw_cluster(cluster_data(topology)),))
+    panel = Panel("cluster", (draw_cluster(cluster_data(topology)),), heading="Cluster")
     return write_atomically(path, page(f"{topology.name}: cluster", __version__, [panel.html()], [panel]))
 
 
@@ -124,7 +124,16 @@ def draw_cluster(data: ClusterDrawing) -> Figure:
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
     )
     under = "Lines: links between nodes, by kind; boxes: hosts. Hover over the middle of a line for rate and latency."
-    return Figure(data.title, under, traces, drawn, {"height": 460}, note=data.note)
+    return Figure(data.title, under, traces, drawn, {"height": 460}, note=data.note, table=_table(data))
+
+
+def _table(data: ClusterDrawing) -> FigureTable:
+    """Return a row for each cable."""
+    headings = ["from", "to", "kind", "links, both directions", "rate (bytes/s)", "latency (s)"]
+    return FigureTable(
+        headings,
+        [(each.a, each.b, each.kind, each.num_links, each.bytes_per_s, each.latency_s) for each in data.cables],
+    )
 
 
 def _lines(data: ClusterDrawing, kind: str, number: int) -> Json:

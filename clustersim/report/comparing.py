@@ -40,7 +40,8 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
         return f"{ideal}fastest is {_crossover(question, groups)}"
     if len(main.runs) > 1 and len(main.fastest) == len(main.runs):
         where = " under all conditions" if question.conditions else ""
-        return f"{ideal}all {len(main.runs)} settings are equally fast{where}, within {100 * EQUAL:.0f}{THIN}%"
+        every = "both settings" if len(main.runs) == 2 else f"all {len(main.runs)} settings"
+        return f"{ideal}{every} are equally fast{where}, within {100 * EQUAL:.0f}{THIN}%"
     rate = f"{rate_words(question.best(main))}, " if main.runs[0] is headline(sweep) else ""
     if not question.is_chosen:
         return f"{ideal}{_loss(question, main)}"
@@ -78,10 +79,10 @@ def _other_end(question: SweepQuestion, main: SweepCell) -> str:
     if first is main or best is None or other is None:
         return ""
     there, here = best.samples_per_s / other.samples_per_s, main.factor
-    if max(there / here, here / there) < _OTHER:
+    is_equal = abs(there - 1) < EQUAL
+    if max(there / here, here / there) < _OTHER and not is_equal:
         return ""
-    where = question.where(first)
-    return f"; {where}, {'equally fast' if abs(there - 1) < EQUAL else f'{times(there)} {slowest}'}"
+    return f"; {question.where(first)}, {'equally fast' if is_equal else f'{times(there)} {slowest}'}"
 
 
 def hint(best: Run, other: Run) -> str:

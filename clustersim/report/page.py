@@ -33,6 +33,7 @@ _PAGE = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <title>{title}</title>
 <style>{style}</style>
+<noscript><style>.plot, .tools, .choose-run, .theme, #menu {{ display: none; }}</style></noscript>
 <script>{theme}</script>
 </head>
 <body>
@@ -64,6 +65,7 @@ def page(
     `name` stands at the top of the page, and before the names of saved figures.
     """
     text = "\n".join(body)
+    contents = _contents(text)
     variants = {panel.name: panel.variants() for panel in panels if isinstance(panel, Panel)}
     data = {"plotly": packed_plotly(), "figures": packed(variants)}
     if runs is not None:
@@ -75,8 +77,8 @@ def page(
         title=escape(title),
         style=_resource("page.css"),
         theme=_resource("theme.js"),
-        controls=_controls(name, runs),
-        contents=_contents(text),
+        controls=_controls(name, runs, bool(contents)),
+        contents=contents,
         body=text,
         page=_script_json(_about(name, version, panels, runs)),
         packed="\n".join(f'<script type="text/plain" id="packed-{name}">{data[name]}</script>' for name in data),
@@ -100,7 +102,7 @@ def _about(name: str, version: str, panels: Sequence[Panel | RunPanel], runs: Ru
     }
 
 
-def _controls(name: str, runs: RunDetails | None) -> str:
+def _controls(name: str, runs: RunDetails | None, has_contents: bool) -> str:
     """Return the bar that stays at the top: the contents, the choice of run, and the theme."""
     choice = ""
     if runs is not None and len(runs.runs) > 1:
@@ -115,21 +117,26 @@ def _controls(name: str, runs: RunDetails | None) -> str:
             '<button type="button" id="next" aria-label="Next run">›</button></div>'
         )
     themes = "".join(f'<option value="{theme}">{theme}</option>' for theme in ("auto", "light", "dark"))
+    menu = '<button type="button" id="menu" aria-expanded="false" aria-controls="contents">Contents</button>'
     return (
-        '<div class="top"><button type="button" id="menu" aria-expanded="false" aria-controls="contents">Contents'
-        "</button>"
-        f'<span class="of">{escape(name)}</span>{choice}'
+        f'<div class="top">{menu if has_contents else ""}<span class="of">{escape(name)}</span>{choice}'
         f'<label class="theme">Theme <select id="theme">{themes}</select></label></div>'
     )
 
 
 _ENTRY = re.compile(r'<(h2|section) class="[^"]*" id="([^"]+)" data-contents="([^"]+)"')
 
+_FEWEST = 3
+"""Parts and cards from which on a page has a list of contents."""
+
 
 def _contents(body: str) -> str:
-    """Return the list of contents: the parts of the page, and the cards of each that have a name."""
-    parts: list[tuple[str, list[str]]] = [('<a href="#content">Forecast</a>', [])]
-    for tag, name, heading in _ENTRY.findall(body):
+    """Return the list of contents, parts and their cards that have a name; empty for a short page."""
+    found = _ENTRY.findall(body)
+    if len(found) < _FEWEST:
+        return ""
+    parts: list[tuple[str, list[str]]] = [('<a href="#content">Overview</a>', [])]
+    for tag, name, heading in found:
         link = f'<a href="#{name}">{heading}</a>'
         if tag == "h2":
             parts.append((link, []))

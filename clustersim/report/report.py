@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
@@ -58,13 +59,13 @@ def _answer(sweep: Sweep, panels: Sequence[str]) -> list[str]:
 
 
 def _characters_across(headings: Sequence[str], body: Sequence[Sequence[str]]) -> int:
-    """Return the characters across of a table whose texts break at spaces.
+    """Return the characters across of a table whose texts break at spaces and hyphens.
 
     >>> _characters_across(["GPUs", "strategy"], [["8", "a ring of hosts"], ["16", "hierarchical"]])
     16
     """
     columns = zip(headings, *body, strict=True)
-    return sum(max(len(word) for text in column for word in text.split(" ")) for column in columns)
+    return sum(max(len(word) for text in column for word in re.split("[ -]", text)) for column in columns)
 
 
 def _panels(sweep: Sweep, details: RunDetails, where: str) -> Iterator[Panel | RunPanel]:

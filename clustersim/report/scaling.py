@@ -96,7 +96,8 @@ def scaling_title(sweep: Sweep) -> str:
         best, worst = run_label(sweep, rivals[0]), run_label(sweep, rivals[-1])
         factor = rivals[0].samples_per_s / rivals[-1].samples_per_s
         if factor < 1.01:
-            return f"At {gpus(run.num_gpus)}, all {len(rivals)} settings{of_model(sweep)} are equally fast within 1 %"
+            every = "both settings" if len(rivals) == 2 else f"all {len(rivals)} settings"
+            return f"At {gpus(run.num_gpus)}, {every}{of_model(sweep)} are equally fast within 1 %"
         return f"{best}: {times(factor)} the throughput of {worst.partition(', ')[2] or worst}"
     what = f"{count(run.samples_per_s)} samples/s" if run.speedup is None else f"a speedup of {times(run.speedup)}"
     what += of_model(sweep)

@@ -13,7 +13,7 @@ from clustersim.report.findings import findings
 from clustersim.report.machine import machine
 from clustersim.report.page import bullets, card, choice_grid, grid, of_run
 from clustersim.report.published import METRICS, comparisons
-from clustersim.report.series import headline, run_label, runs_in_order, varied
+from clustersim.report.series import axis_headings, headline, run_label, runs_in_order, varied
 from clustersim.report.words import percent, plural, size
 from clustersim.results import Run, Sweep
 
@@ -61,7 +61,7 @@ def all_runs(sweep: Sweep) -> str:
     headings, body = rows(sweep)
     title = "One run" if len(body) == 1 else f"All {len(body)} runs"
     texts = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
-    words = [key.rpartition(".")[2] for key in texts]
+    words = axis_headings(texts)
     under = "Means over workers and iterations."
     if "baseline" in headings:
         under += (

@@ -143,13 +143,13 @@ def axis_headings(keys: Sequence[str]) -> list[str]:
 def axis_cell(key: str, value: Any) -> str:
     """Return one value of an axis as a table cell below its key.
 
-    >>> axis_cell("batch.per_gpu", 32), axis_cell("strategy.overlap", True), axis_cell("strategy.algorithm", "ring")
-    ('32', 'on', 'ring')
+    >>> axis_cell("batch.per_gpu", 32), axis_cell("strategy.overlap", True), axis_cell("parallelism.recompute", "full")
+    ('32', 'on', 'full')
     """
     if isinstance(value, bool):
         return "on" if value else "off"
-    if value == "none":
-        return "none"
+    if isinstance(value, str):
+        return value
     return count(value) if isinstance(value, int | float) else axis_value(key, value)
 
 

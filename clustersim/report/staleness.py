@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, axis, layout
 from clustersim.report.series import run_label
-from clustersim.report.words import count, percent
+from clustersim.report.words import count, percent, plural
 from clustersim.results import Run, Sweep
 
 
@@ -20,6 +20,7 @@ class StalenessHistogram:
     num_gradients: list[int]
     mean: float
     p99: float
+    quiet: str
 
 
 def staleness_data(sweep: Sweep, run: Run) -> StalenessHistogram | None:
@@ -30,9 +31,9 @@ def staleness_data(sweep: Sweep, run: Run) -> StalenessHistogram | None:
     mean, p99 = float(run.staleness["mean"]), float(run.staleness["p99"])
     older = "none is" if run.staleness["max"] <= p99 else "1 % are"
     title = f"Gradients are {mean:.1f} versions old on average when applied; {older} older than {count(p99)}"
-    return StalenessHistogram(
-        title, run_label(sweep, run), [row[0] for row in rows], [row[1] for row in rows], mean, p99
-    )
+    quiet = f"Every gradient is {plural(rows[0][0], 'version')} old when applied." if len(rows) == 1 else ""
+    age, number = [row[0] for row in rows], [row[1] for row in rows]
+    return StalenessHistogram(title, run_label(sweep, run), age, number, mean, p99, quiet)
 
 
 def draw_staleness(data: StalenessHistogram) -> Figure:
@@ -67,4 +68,5 @@ def draw_staleness(data: StalenessHistogram) -> Figure:
             yaxis=axis("gradients (%)", range=[0, 1.2 * max(shares)]),
         ),
         label=data.run,
+        quiet=data.quiet,
     )

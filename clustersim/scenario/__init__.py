@@ -12,7 +12,7 @@ from clustersim.scenario.compression import compression_of
 from clustersim.scenario.duplicates import at_points
 from clustersim.scenario.loader import load_scenario
 from clustersim.scenario.memory import gpu_memory
-from clustersim.scenario.parts import Baseline, Batch, Published
+from clustersim.scenario.parts import Batch, GivenBaseline, Published
 from clustersim.scenario.point import JobOfMany, Point
 from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
@@ -21,8 +21,8 @@ from clustersim.scenario.straggler_checks import link_table
 
 __all__ = [
     "AnchorPoint",
-    "Baseline",
     "Batch",
+    "GivenBaseline",
     "JobOfMany",
     "Point",
     "Published",

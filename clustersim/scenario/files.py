@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clustersim.data import data_folder
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.files import find_file, named_by, read_map
 from clustersim.reading.tree import TreeNode
@@ -17,6 +18,7 @@ MAX_FILES = 50
 class _Reading:
     """Reads one scenario with all files that it extends."""
 
+    may_extend: tuple[Path, ...] | None
     mistakes: list[Mistake] = field(default_factory=list)
     num_files: int = 0
 
@@ -41,6 +43,7 @@ class _Reading:
             raise InputError(element.place.mistake(message, "extends", got, "a name or a file"))
         with named_by(element, "extends"):
             found = find_file(element.value, "scenarios", "scenario", path.parent)
+            self.check_inside(found, element)
             if found.resolve() in open_files:
                 chain = " -> ".join(file.name for file in (*open_files, found))
                 raise InputError(f"a scenario cannot extend itself ({chain})", got=element.value)
@@ -50,13 +53,35 @@ class _Reading:
                 )
             return self.tree(found, open_files)
 
+    def check_inside(self, found: Path, element: TreeNode) -> None:
+        """Refuse a file in a folder that has nothing to do with the scenario: messages show lines of what they read."""
+        if self.may_extend is None or any(found.resolve().is_relative_to(folder) for folder in self.may_extend):
+            return
+        allowed = "the working directory, the scenario's folder, the repositories around them, or a shipped scenario"
+        message = f"'{found}' is outside the folders that a scenario may extend; allow it by --allow-outside"
+        raise InputError(message, got=str(element.value), allowed=allowed)
 
-def read_scenario(path: Path) -> tuple[TreeNode, list[Mistake]]:
+
+def folders_to_extend(path: Path) -> tuple[Path, ...]:
+    """Return the folders whose files a scenario may extend: its own and the working directory's, and shipped ones.
+
+    Of a folder in a git repository, the whole repository counts.
+    """
+    return (*map(_repository, (Path.cwd(), path.resolve().parent)), *map(data_folder, ("scenarios", "validate")))
+
+
+def _repository(folder: Path) -> Path:
+    """Return the git repository around a folder, or the folder itself outside of one."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder).resolve()
+
+
+def read_scenario(path: Path, allow_outside: bool = False) -> tuple[TreeNode, list[Mistake]]:
     """Return the tree of a scenario file, merged with all files that it extends, and mistakes that do not stop reading.
 
     `extends` is a file (relative to this one) or a shipped name, or a list of them where the later wins; the
-    keys of the file itself win over all. Every value keeps its place in its file.
+    keys of the file itself win over all. Every value keeps its place in its file. A file in another folder than
+    `folders_to_extend` says is refused unless `allow_outside`.
     """
-    reading = _Reading()
+    reading = _Reading(None if allow_outside else folders_to_extend(path))
     root = reading.tree(path, ())
     return root, reading.mistakes

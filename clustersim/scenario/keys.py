@@ -20,7 +20,7 @@ from clustersim.kernels.packing import Packing
 from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
-from clustersim.scenario.parts import Baseline, Batch, MeasuredRun, Positive, Published
+from clustersim.scenario.parts import Batch, GivenBaseline, MeasuredRun, Positive, Published
 from clustersim.scenario.software_keys import Software, SoftwareKeys
 from clustersim.spec import Count, Spec, union_of
 from clustersim.stragglers import STRAGGLERS, Straggler
@@ -138,8 +138,10 @@ class PointKeys(Spec):
         default=None, description="failures of GPUs and hosts in a long training that restarts from its last checkpoint"
     )
     jobs: Any = 1
-    baseline: Baseline | None = Field(
-        default=None, description="what a speedup is relative to; one GPU of the same kind if left out"
+    baseline: GivenBaseline | None = Field(
+        default=None,
+        description="what a speedup is relative to; if left out, one GPU of the same kind, or the fewest GPUs that "
+        "hold the model",
     )
     dataset_size: Count | None = Field(default=None, description="samples of one epoch")
     epochs: Positive | None = Field(default=None, description="passes over the data until training ends")

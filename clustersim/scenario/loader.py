@@ -41,7 +41,11 @@ from clustersim.topology import read_topology
 
 _ROUNDS = 4  # of validation, each with the wrong keys of the last one replaced
 _CROSSING = {"num_gpus", "batch"}  # keys that the checks of other keys need
-_HELD = {"model", "topology", "parallelism", "precision", "optimizer"}  # keys that the memory check needs
+_NOT_HELD = {
+    *("name", "description", "dataset_size", "epochs", "num_iterations", "baseline", "published", "measured", "prices"),
+    *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input"),
+}
+"""Keys that the memory check does not need. With a mistake in another one, known or not, the memory is unknown."""
 _STAND_INS: dict[str, Any] = {
     "model": "squeezenet-1.0",
     "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
@@ -50,7 +54,10 @@ _STAND_INS: dict[str, Any] = {
 
 
 def load_scenario(
-    source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = (), measured: Sequence[str] = ()
+    source: str | Path | Mapping[str, Any] | Scenario,
+    overrides: Sequence[str] = (),
+    measured: Sequence[str] = (),
+    allow_outside: bool = False,
 ) -> Scenario:
     """Return a scenario with valid points only.
 
@@ -63,6 +70,8 @@ def load_scenario(
         Texts such as `num_gpus=8` or `strategy.kind=server`, set in order.
     measured
         Further measured runs as texts, such as `8=105.2/s` (GPUs = samples per second).
+    allow_outside
+        Whether the file may extend files outside its folder, the working directory and the repositories around them.
 
     Raises
     ------
@@ -76,7 +85,7 @@ def load_scenario(
     check_texts("measured", measured, "a list of texts such as '8=105.2/s'")
     if isinstance(source, Scenario) and not overrides and not measured:
         return source
-    root, mistakes = _read(source.raw if isinstance(source, Scenario) else source)
+    root, mistakes = _read(source.raw if isinstance(source, Scenario) else source, allow_outside)
     root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
     check_extent(root)
@@ -105,10 +114,10 @@ def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
     return "scenario" if isinstance(source, Mapping) else Path(source).stem
 
 
-def _read(source: str | Path | Mapping[str, Any]) -> tuple[TreeNode, list[Mistake]]:
+def _read(source: str | Path | Mapping[str, Any], allow_outside: bool = False) -> tuple[TreeNode, list[Mistake]]:
     if isinstance(source, Mapping):
         return from_python(source), []
-    return read_scenario(find_file(str(source), "scenarios", "scenario"))
+    return read_scenario(find_file(str(source), "scenarios", "scenario"), allow_outside)
 
 
 def _points(root: TreeNode) -> tuple[list[SweepPoint], list[Mistake]]:
@@ -167,7 +176,7 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
             settled = settle(root)
             continue
         if problems:
-            if replaced & _HELD:
+            if {str(each.path[0]) for each in problems if each.path} - _NOT_HELD:
                 point = point.model_copy(update={"memory_check": False})
             checked = [_raised(mistake, root) for mistake in check_point(point, "topology" not in replaced)]
             return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]

@@ -154,7 +154,7 @@ def _points(path: Path, text: str) -> list[Point]:
     """Return the points of a scenario as if it were the text of the file at a path."""
     beside = path.with_name(f".{path.stem}.migrating-{os.getpid()}.yaml")
     try:
-        beside.write_text(text, encoding="utf-8")
+        beside.write_bytes(text.encode())
         return [each.point for each in load_scenario(beside).points()]
     except OSError as error:
         raise InputError(Mistake(f"cannot be written: {error.strerror}", file=str(beside))) from None

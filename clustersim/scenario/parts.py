@@ -35,8 +35,8 @@ class Batch(Spec):
         return self
 
 
-class Baseline(Spec):
-    """The reference of a speedup, if it is not one simulated GPU of the same kind."""
+class GivenBaseline(Spec):
+    """The reference of a speedup, if it is not a simulated one."""
 
     hours: Positive | None = Field(default=None, description="hours of the whole training on the reference")
     samples_per_s: Positive | None = Field(default=None, description="samples trained per second on the reference")

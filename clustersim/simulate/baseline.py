@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 from clustersim.errors import InputError
@@ -23,9 +24,17 @@ from clustersim.simulate.replicate import simulate_replicate
 from clustersim.simulate.setup import Setup, alone_s
 from clustersim.units import format_size
 
+_ABOVE = 1.005
+"""Efficiency from which on a reason is given for it."""
+
 
 def baseline_of(setup: Setup, samples_per_s: float) -> Baseline:
     """Return the baseline of a point, whose run trains `samples_per_s`."""
+    return _with_reason(_found(setup, samples_per_s), setup.point, samples_per_s)
+
+
+def _found(setup: Setup, samples_per_s: float) -> Baseline:
+    """Return the first that can be of the trainings above."""
     if setup.point.num_gpus == 1:
         return _itself(setup, samples_per_s, "")
     alone = _Choice(setup, on_one_gpu(setup.point))
@@ -39,6 +48,20 @@ def baseline_of(setup: Setup, samples_per_s: float) -> Baseline:
         if not fewer.lacks(-1):
             return named_baseline(fewer.fewest(), f"not one GPU: {alone.lacks(-1)}")
     return _itself(setup, samples_per_s, f"not fewer GPUs: {alone.lacks(-1)}")
+
+
+def _with_reason(baseline: Baseline, point: Point, samples_per_s: float) -> Baseline:
+    """Return the baseline of a run that trains `samples_per_s`; it says why the run has an efficiency above 100 %.
+
+    GPUs that share weights or their optimizer state share the update too, which one GPU makes alone. For a batch per
+    GPU it makes as many updates as they, with fewer samples each.
+    """
+    shares = baseline.num_gpus < point.num_gpus and not point.is_plain
+    if not shares or samples_per_s <= _ABOVE * point.num_gpus * baseline.samples_per_s_per_gpu:
+        return baseline
+    reason = "its micro-batches are smaller" if point.batch.per_gpu is None else "its GPUs share less of the update"
+    told = f"slower per GPU than the run, since {reason}"
+    return replace(baseline, why="; ".join(filter(None, (baseline.why, told))))
 
 
 class _Choice:

@@ -76,7 +76,7 @@ def _sheet(fit: Fit, topology: str) -> Path:
     path = _folder() / hashlib.sha256(text.encode()).hexdigest()[:16] / f"{name}.yaml"
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(text.encode())
     return path
 
 

@@ -57,13 +57,14 @@ def headline(verdict: Verdict) -> str:
 
 
 def _panels(verdict: Verdict) -> list[Panel]:
-    panels = [Panel("by-case", (draw_by_case(by_case_data(verdict)),))]
-    panels.append(Panel("scatter", tuple(draw_scatter(data) for data in scatter_data(verdict)), "metric"))
+    panels = [Panel("by-case", (draw_by_case(by_case_data(verdict)),), heading="Errors of cases", rows="case")]
+    scatters = tuple(draw_scatter(data) for data in scatter_data(verdict))
+    panels.append(Panel("scatter", scatters, "metric", "Forecast and measurement"))
     sizes = by_size_data(verdict)
     if sizes is not None:
-        panels.append(Panel("by-size", (draw_by_size(sizes),)))
+        panels.append(Panel("by-size", (draw_by_size(sizes),), heading="Errors by size"))
     curves = tuple(draw_curves(data) for data in curves_data(verdict))
-    return [*panels, Panel("curves", curves, "case")] if curves else panels
+    return [*panels, Panel("curves", curves, "case", "Curves")] if curves else panels
 
 
 def _cases(verdict: Verdict) -> str:

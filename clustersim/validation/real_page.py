@@ -67,10 +67,10 @@ def _panels(found: RealVerdict) -> Iterator[Panel]:
     pairs = [data for answered in found.answered if (data := pair_data(answered)) is not None]
     pairs.sort(key=lambda data: len(data.lanes) == 2)  # several ranks come first
     if pairs:
-        yield Panel("timelines", tuple(draw_pair(data) for data in pairs), "phase")
+        yield Panel("timelines", tuple(draw_pair(data) for data in pairs), "phase", "Timelines", "lane")
     curve = sweep_data(found)
     if curve is not None:
-        yield Panel("all-reduce", (draw_sweep(curve),))
+        yield Panel("all-reduce", (draw_sweep(curve),), heading="All-reduce")
 
 
 def sweep_data(found: RealVerdict) -> SweepCurve | None:

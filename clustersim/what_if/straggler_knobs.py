@@ -17,9 +17,7 @@ _KEY = "stragglers"
 def straggler_knobs(base: Base) -> Iterator[Knob]:
     """Yield the variation of compute times and the factor of one slow GPU: the scenario's own, or one that is added."""
     varies, slow = "Variation of compute times (cv)", "One slow GPU, times as slow"
-    yield _own(base, "cv", varies, _CVS) or _added(
-        "variation", varies, "none", _CVS, {"kind": "lognormal"}, "cv"
-    )
+    yield _own(base, "cv", varies, _CVS) or _added("variation", varies, "none", _CVS, {"kind": "lognormal"}, "cv")
     yield _own(base, "factor", slow, _FACTORS) or _added(
         "slow-gpu", slow, "none", _FACTORS, {"kind": "constant", "of": [0]}, "factor"
     )

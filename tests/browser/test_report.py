@@ -606,3 +606,18 @@ def test_hovering_says_what_happened_and_why(browser, report):
     text = page.locator("#plot-timeline .hovertext").first.text_content()
     assert "rank 0" in text
     assert "for rank 17" in text
+
+
+HOSTILE = '<script>window.taken=1</script>"><img src=x onerror="window.taken=1"><svg onload="window.taken=1">'
+
+
+def test_no_text_of_a_scenario_runs_as_a_script(browser, sweep, tmp_path):
+    scenario = {**sweep.scenario, "name": HOSTILE, "description": HOSTILE}
+    runs = tuple(replace(run, axes={**run.axes, HOSTILE: HOSTILE}, speedup_basis=HOSTILE) for run in sweep.runs)
+    hostile = replace(sweep, scenario=scenario, runs=runs, assumptions=(HOSTILE,), warnings=(HOSTILE,))
+    visit = Visit(browser, write_report(hostile, tmp_path / "report.html"))
+    for name in visit.page.locator("section.card[id]").evaluate_all("cards => cards.map(card => card.id)"):
+        visit.see(name)
+    assert visit.page.evaluate("window.taken") is None
+    assert visit.page.locator("img[onerror], svg[onload]").count() == 0
+    assert HOSTILE in visit.page.locator("body").inner_text()

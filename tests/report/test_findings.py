@@ -64,7 +64,7 @@ def test_of_several_values_the_slowest_and_the_next_are_said() -> None:
 
 def test_values_within_one_per_cent_are_equal() -> None:
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 100.4}))
-    assert first == "All 2 settings are equally fast, within 1%."
+    assert first == "Both settings are equally fast, within 1%."
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 100.4, "doubling": 50.0}))
     assert first == "Fastest are tree and ring: 100 samples per second, 2.01× the rate of doubling."
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.jobs import draw_jobs, jobs_data
 from clustersim.report.memory_time import draw_memory_time, memory_time_data
+from clustersim.report.staleness import draw_staleness, staleness_data
 from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
 from clustersim.report.straggler_causes import draw_straggler_causes, straggler_causes_data
 from clustersim.report.stragglers import draw_stragglers, stragglers_data
 from clustersim.report.words import THIN
-from clustersim.results import JobRun, MemoryLine
+from clustersim.results import JobRun, MemoryLine, staleness_summary
 from tests.report.synthetic import make_run
 from tests.report.worker_runs import in_lockstep, round_robin, run_of, sweep_of
 
@@ -57,6 +58,14 @@ def test_strategies_that_differ_in_speed_alone() -> None:
         data = choosing_data(sweep_of(*runs))
         assert data is not None
         assert draw_choosing(data).quiet == reason
+
+
+def test_staleness_that_is_the_same_for_all_gradients() -> None:
+    for ages, reason in (([7] * 4, "Every gradient is 7 versions old when applied."), ([6, 7, 7, 8], "")):
+        run = replace(make_run(8), staleness=staleness_summary(ages))
+        data = staleness_data(sweep_of(run), run)
+        assert data is not None
+        assert plain(draw_staleness(data).quiet) == reason
 
 
 def test_staleness_that_is_steady() -> None:

@@ -10,10 +10,12 @@ from rich.console import Console
 from clustersim.report import tables
 from clustersim.report.answer import rows, time_rows
 from clustersim.report.findings import findings
+from clustersim.report.scaling import scaling_data
 from clustersim.report.sections import all_runs
+from clustersim.report.table import lines_below
 from clustersim.report.text_table import Row, TextTable, plain
 from clustersim.report.words import THIN
-from clustersim.results import Sweep
+from clustersim.results import Baseline, Run, Sweep
 from tests.report.synthetic import make_run, make_sweep
 
 NAMES = ("all-reduce algorithm=hierarchical", "bounded-staleness bound=4")
@@ -123,3 +125,53 @@ def test_published_figures_stand_in_the_part_of_their_column() -> None:
     assert not isinstance(first, str)
     assert not isinstance(second, str)
     assert (first.row_count, second.row_count) == (1, 2)
+
+
+def test_a_baseline_of_several_gpus_is_named_in_its_column_and_below_the_table() -> None:
+    def on(num_gpus: int, run: Run) -> Run:
+        over = Baseline(
+            num_gpus, 64, 1, 50.0 * num_gpus, f"{num_gpus} NVIDIA A100 at a batch of 64", "not one GPU: too small"
+        )
+        basis = f"samples per second of {over.text}, forecast"
+        return replace(run, baseline=over, speedup=run.samples_per_s / over.samples_per_s, speedup_basis=basis)
+
+    sweep = of_two_axes()
+    alike = replace(sweep, runs=tuple(on(4, run) for run in sweep.runs))
+    assert lines_below(alike)[:2] == [
+        "speedup: over samples per second of 4 NVIDIA A100 at a batch of 64, forecast",
+        "baseline: not one GPU: too small",
+    ]
+    assert scaling_data(alike).metric == "speedup"
+    apart = replace(sweep, runs=tuple(on(num, run) for num, run in zip((1, 2, 4, 8), sweep.runs, strict=True)))
+    headings, body = rows(apart)
+    assert {row[headings.index("baseline")] for row in body} == {
+        "50",
+        "100 on 2 GPUs",
+        "200 on 4 GPUs",
+        "400 on 8 GPUs",
+    }
+    assert "400.0 on 8 GPUs" in apart._repr_html_()
+    assert scaling_data(apart).metric == "samples_per_s"
+
+
+def test_speedups_over_unlike_baselines_of_one_batch_are_not_drawn_on_one_axis() -> None:
+    def over(rate: float, batch: int, run: Run) -> Run:
+        baseline = Baseline(1, batch, 1, rate, f"one GPU at a batch of {batch}")
+        return replace(run, baseline=baseline, speedup_basis=baseline.text)
+
+    sweep = make_sweep()
+    for rates, batches, metric in (
+        ((50.0, 50.0, 50.0), (8, 8, 8), "speedup"),
+        ((50.0, 60.0, 70.0), (8, 16, 32), "speedup"),
+        ((50.0, 40.0, 10.0), (8, 8, 8), "samples_per_s"),
+    ):
+        runs = tuple(map(over, rates, batches, sweep.runs))
+        assert scaling_data(replace(sweep, runs=runs)).metric == metric
+
+
+def test_the_efficiency_has_a_line_of_its_own_where_the_scenario_gives_the_baseline_of_speedups() -> None:
+    over = Baseline(1, 1024, 16, 45.0, "one NVIDIA Tesla K20X at a batch of 1024 in 16 micro-batches")
+    sweep = make_sweep()
+    lines = lines_below(replace(sweep, runs=tuple(replace(run, baseline=over) for run in sweep.runs)))
+    assert lines[0] == f"speedup: over {sweep.runs[0].speedup_basis}"
+    assert lines[1] == "efficiency: per GPU, over one NVIDIA Tesla K20X at a batch of 1024 in 16 micro-batches"

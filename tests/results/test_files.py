@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clustersim.errors import InputError
-from clustersim.results import Run, Spans, Sweep, read_sweep, save_run, write_atomically, write_sweep
+from clustersim.results import Baseline, Run, Spans, Sweep, read_sweep, save_run, write_atomically, write_sweep
 
 
 def small_sweep() -> Sweep:
@@ -48,6 +48,17 @@ def test_a_sweep_comes_back_as_it_was(tmp_path, name):
 def test_a_folder_stands_for_the_result_in_it(tmp_path):
     write_sweep(small_sweep(), tmp_path / "result.json")
     assert read_sweep(tmp_path).name == "small"
+
+
+def test_a_baseline_comes_back_and_a_run_of_an_earlier_version_has_none(tmp_path):
+    sweep = small_sweep()
+    over = Baseline(2, 8, 1, 8.0, "2 GPUs at a batch of 8", "not one GPU")
+    path = write_sweep(replace(sweep, runs=(replace(sweep.runs[0], baseline=over),)), tmp_path / "result.json")
+    assert read_sweep(path).runs[0].baseline == over
+    document = json.loads(path.read_text())
+    del document["runs"][0]["baseline"]
+    path.write_text(json.dumps(document))
+    assert read_sweep(path) == sweep
 
 
 def test_the_short_form_leaves_the_spans_out():

@@ -199,3 +199,43 @@ def test_an_unreadable_workload_file_is_reported_where_it_is_named(small: str, t
     mistake = refused(path)
     assert "gone.yaml" in mistake.message
     assert (mistake.file, mistake.line, mistake.key) == (str(path), 2, "model")
+
+
+class TestFilesOutside:
+    """A scenario extends what is beside it or beside the user, not any file of the machine."""
+
+    BASE = (
+        "model: googlenet\nnum_gpus: 2\nbatch: {per_gpu: 32}\ntopology: {kind: star, num_hosts: 2, link: 1 GB/s, "
+        "hop: 1 us, host: {gpu: k80}}\n"
+    )
+
+    def files(self, folder: Path, extends: str) -> Path:
+        """Write a scenario in `inner` that extends a file, and a file to extend in `outer`."""
+        for name, text in {"outer/base.yaml": self.BASE, "inner/mine.yaml": f"extends: {extends}\nseed: 2\n"}.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        return folder / "inner" / "mine.yaml"
+
+    def test_another_folder_is_refused_unless_allowed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        mine = self.files(tmp_path, "../outer/base.yaml")
+        monkeypatch.chdir(tmp_path / "inner")
+        mistake = refused(mine)
+        assert "allow it by --allow-outside" in mistake.message
+        assert mistake.line == 1
+        assert load_scenario(mine, allow_outside=True).points
+
+    def test_a_link_to_another_folder_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        mine = self.files(tmp_path, "linked.yaml")
+        (tmp_path / "inner" / "linked.yaml").symlink_to(tmp_path / "outer" / "base.yaml")
+        monkeypatch.chdir(tmp_path / "inner")
+        assert "outside the folders" in refused(mine).message
+
+    def test_the_working_directory_and_the_repository_are_allowed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mine = self.files(tmp_path, "../outer/base.yaml")
+        monkeypatch.chdir(tmp_path / "outer")
+        assert load_scenario(mine).points
+        monkeypatch.chdir(tmp_path / "inner")
+        (tmp_path / ".git").mkdir()
+        assert load_scenario(mine).points

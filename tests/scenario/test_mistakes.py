@@ -544,3 +544,27 @@ def test_a_batch_that_does_not_divide_hides_no_wrong_model(tmp_path):
     with pytest.raises(InputError) as error:
         load_scenario(path)
     assert {mistake.key for mistake in error.value.mistakes} == {"model", "batch.global", "strategy.buckets"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "memory"),
+    [
+        ({"recompute": "full"}, False),
+        ({"lora": {"rank": 0}}, False),
+        ({"software": "torchtitann"}, False),
+        ({"gradient_precision": "fp12"}, False),
+        ({"seed": -1}, True),
+    ],
+)
+def test_memory_is_not_checked_beside_a_mistake_in_a_key_that_it_depends_on(
+    wrong: dict[str, object], memory: bool
+) -> None:
+    """A refused key says the cause alone; one that has nothing to do with memory hides no lack of it."""
+    asked = {
+        "model": "llama-3.1-8b", "num_gpus": 8, "batch": {"per_gpu": 1}, "precision": "amp-bf16", "optimizer": "adam",
+        "topology": {"kind": "star", "num_hosts": 1, "host": "dgx-h100", "link": "infiniband-ndr"},
+    }  # fmt: skip
+    with pytest.raises(InputError) as raised:
+        load_scenario({**asked, **wrong})
+    assert any("one h100 holds" in each.message for each in raised.value.mistakes) == memory
+    assert len(raised.value.mistakes) == 1 + memory

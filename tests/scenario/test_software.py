@@ -53,12 +53,13 @@ def test_without_software_the_layout_decides(keys: dict[str, Any], name: str) ->
     assert found.compute.library == load_software(name).values["library"]
 
 
-@pytest.mark.parametrize("name", ["torchtitan", "megatron-core"])
-def test_a_list_of_layouts_is_an_axis_where_software_sets_parts_of_the_layout(name: str) -> None:
-    layouts = [{"sharding": "zero-3"}, {"tensor": 2}]
-    found = load_scenario(scenario(software=name, parallelism=layouts if name == "torchtitan" else layouts[1:])).points()
-    alone = [point(software=name, parallelism=each) for each in (layouts if name == "torchtitan" else layouts[1:])]
-    assert [each.point for each in found] == alone
+@pytest.mark.parametrize(
+    ("name", "layouts"),
+    [("torchtitan", [{"sharding": "zero-3"}, {"tensor": 2}]), ("megatron-core", [{"tensor": 2}, {"tensor": 4}])],
+)
+def test_a_list_of_layouts_is_an_axis_where_software_sets_parts_of_them(name: str, layouts: list[Any]) -> None:
+    found = load_scenario(scenario(software=name, parallelism=layouts)).points()
+    assert [each.point for each in found] == [point(software=name, parallelism=each) for each in layouts]
 
 
 def test_software_that_is_named_is_not_chosen() -> None:

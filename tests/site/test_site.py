@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.test_site_pages import documented
+
 pytestmark = pytest.mark.site
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r'<(?P<tag>\w+)\b[^>]*?\s(?:href|src)="(?P<url>[^"]*)"')
@@ -89,8 +91,10 @@ def test_search_works_without_a_server_and_has_every_part(folder: Path) -> None:
 
 def test_docstrings_are_rendered_with_arguments_and_errors(pages: dict[Path, str]) -> None:
     text = pages[Path("reference/python.html")]
-    for name in ("load_scenario", "simulate.simulate", "sweep.sweep", "write_report", "Run", "Network", "Schedule"):
-        assert re.search(rf'id="clustersim\.[\w.]*{name}"', text), name
+    anchors = {
+        found for page in ("python", "python-members") for found in _ID.findall(pages[Path(f"reference/{page}.html")])
+    }
+    assert documented() <= anchors
     for said in ("Texts such as", "Bytes of the message.", "Raises:", "Parameters:"):
         assert said in text, said
     assert '<span class="gp">&gt;&gt;&gt; </span>' in pages[Path("reference/python-members.html")]

@@ -1,4 +1,4 @@
-"""The gallery has every figure of a report, from shipped scenarios, in small pictures; the README's picture says what it shows."""
+"""The gallery has every figure of a report, in small pictures; the picture in the README says what the cases say."""
 
 from __future__ import annotations
 

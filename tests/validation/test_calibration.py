@@ -318,3 +318,26 @@ def test_a_fitted_sheet_keeps_the_rate_of_a_connection(folder: Path) -> None:
     (folder / "own.yaml").write_text(sheet_text(replace(fit, after=after), "own", "cluster.yaml"))
     own = load_transport(folder / "own.yaml")
     assert (own.connection_bytes_per_s, own.sources[key]) == (rate, source)
+
+
+@pytest.mark.parametrize(
+    ("device", "is_noted"),
+    [("NVIDIA A100-SXM4-80GB", True), ("Tesla P100-SXM2-16GB", False), ("NVIDIA Unknown 9000", False)],
+)
+def test_a_log_that_names_another_gpu_than_the_cluster_has_is_noted(
+    tmp_path: Path, device: str, is_noted: bool
+) -> None:
+    log = tmp_path / "all_reduce_perf.log"
+    ranks = [
+        f"#  Rank  {rank} Group  0 Pid  10{rank} on      node device  {rank} [0x0{rank}] {device}" for rank in range(2)
+    ]
+    rows = [
+        f" {size}  {size // 4}  float  sum  -1  {time}  1.0  1.0  0" for size, time in ((8192, 30.0), (8388608, 900.0))
+    ]
+    heading = "#       size         count      type   redop    root     time   algbw   busbw #wrong"
+    log.write_text(
+        "\n".join(["# nThread 1 nGpus 2", "# Using devices", *ranks, "#", heading, *rows, "# Avg bus bandwidth : 1.0"])
+    )
+    (source,) = calibrate([log], "dgx-1", "nccl", collective="all-reduce").sources
+    noted = [note for note in source.notes if note.startswith(f"the log is of {device}, and the cluster has p100")]
+    assert len(noted) == is_noted

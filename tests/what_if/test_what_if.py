@@ -52,7 +52,7 @@ def _as_json(found: Evaluation) -> dict[str, Any]:
         ("overlap-10gbe", {"num_gpus": 8, "topology.link": "ethernet-100g", "strategy.overlap": False}),
         ("overlap-10gbe", {"topology.link": "390 Gbit/s", "variation": 0.1, "slow-gpu": 1.5}),
         ("gpt-3d", {"parallelism.tensor": 8, "topology.nics": 2, "topology.host.nvlink": "nvlink-4"}),
-        ("stragglers", {"strategy": "{kind: gossip, graph: ring}", "stragglers.1.cv": 0.5}),
+        ("stragglers", {"strategy": "{kind: gossip, graph: ring}", "stragglers.1.cv": 0.5, "num_gpus": 8}),
         ("backup-workers", {"strategy.kind": "bounded-staleness", "batch.per_gpu": 32}),
         ("backup-workers", {"strategy.backups": 2, "stragglers.0.cv": 0.6}),
     ],

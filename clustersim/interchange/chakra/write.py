@@ -72,7 +72,8 @@ def write_chakra(
         for rank, stage in enumerate(stage_of):
             (temporary / f"{name}.{rank}.et").write_bytes(writer.trace(rank, stage, stages[stage]))
             on_progress((rank + 1) / len(stage_of))
-        (temporary / "groups.json").write_text(to_json(writer.groups_document(), indent=1) + "\n", encoding="utf-8")
+        groups = to_json(writer.groups_document(), indent=1) + "\n"
+        (temporary / "groups.json").write_bytes(groups.encode())
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o777 & ~umask)

@@ -35,7 +35,7 @@ class ConfigClass(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(files(__package__).joinpath("classes.json").read_text())
+    document: dict[str, Any] = json.loads(files(__package__).joinpath("classes.json").read_text(encoding="utf-8"))
     return document
 
 

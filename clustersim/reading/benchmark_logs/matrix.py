@@ -40,6 +40,6 @@ def _cells(text: Text, line: Line, columns: Sequence[int]) -> Iterator[Cell]:
             f"expected a GPU's number and {len(columns)} values (got '{line.text.strip()[:60]}'): truncated, or mixed"
         )
         raise text.mistake(line.number, message, line.text.strip()[:60], f"{1 + len(columns)} numbers")
-    for column, token in zip(columns, tokens[1:], strict=True):
-        if token != "N/A":
-            yield Cell(int(tokens[0]), column, text.number(line, token, "a figure of the matrix"), line.number)
+    for column, figure in zip(columns, tokens[1:], strict=True):
+        if figure != "N/A":
+            yield Cell(int(tokens[0]), column, text.number(line, figure, "a figure of the matrix"), line.number)

@@ -45,12 +45,16 @@ class CopyTime:
 
 @dataclass(frozen=True)
 class BenchmarkLog:
-    """The content of a log: its tool, its figures, and in `notes` omissions and assumptions."""
+    """The content of a log: its tool, its figures, and in `notes` omissions and assumptions.
+
+    `gpus` are the names of the devices in it, each once; empty where it names none.
+    """
 
     file: str
     tool: str
     measurements: tuple[CollectiveTime | CopyTime, ...]
     notes: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

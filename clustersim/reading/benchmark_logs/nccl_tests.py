@@ -6,6 +6,7 @@ place. Format: NVIDIA/nccl-tests, src/common.cu and src/util.cu.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from clustersim.reading.benchmark_logs.measurement import BenchmarkLog, CollectiveTime, Line, Text
@@ -21,6 +22,9 @@ from clustersim.reading.benchmark_logs.nccl_tables import (
 from clustersim.reading.benchmark_logs.operations import check_collective, operation
 
 NCCL_TESTS = "nccl-tests"
+
+_DEVICE = re.compile(r"#\s*Rank\s+\d+\b.* device\s+\d+ \[[0-9a-fA-Fx:.]+\]\s+(\S.*?)\s*$")
+"""The line of a rank in the heading; its end is the name of its GPU."""
 
 ONE_RANK = f"each communicator has one rank, so that nothing is sent between GPUs; where several were started: {ALONE}"
 
@@ -53,7 +57,8 @@ def read_nccl_tests(text: Text) -> BenchmarkLog:
     if not found[-1].is_whole:
         notes.append("the log has no '# Avg bus bandwidth' at its end: it may be truncated; complete lines are used")
     notes += _of_the_same(used, rows)
-    return BenchmarkLog(text.file, NCCL_TESTS, tuple(rows), tuple(notes))
+    named = (device[1] for line in text.lines if (device := _DEVICE.match(line.text.lstrip())))
+    return BenchmarkLog(text.file, NCCL_TESTS, tuple(rows), tuple(notes), tuple(dict.fromkeys(named)))
 
 
 def _of_the_same(used: list[Table], rows: list[CollectiveTime]) -> list[str]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
 from clustersim.errors import InputError, Mistake
-from clustersim.hardware import load_transport
+from clustersim.hardware import load_gpu, load_transport
+from clustersim.interchange.pci_names import gpu_named
 from clustersim.reading.benchmark_logs import BenchmarkLog, read_benchmark
 from clustersim.simulate.transport_fit.constants import Fit
 from clustersim.simulate.transport_fit.fit import fit_transport
 from clustersim.simulate.transport_fit.from_log import experiments
 from clustersim.simulate.transport_fit.problem import OnProgress
-from clustersim.topology import load_topology
+from clustersim.topology import Topology, load_topology
 
 CALIBRATION_SCHEMA = "clustersim.calibration/1"
 
@@ -91,4 +93,26 @@ def calibrate(
     if mistakes:
         raise InputError(dict.fromkeys(mistakes))
     fit = fit_transport(points, start, on_progress=on_progress)
-    return Calibration(transport, topology, tuple(Source(log.file, log.tool, log.notes) for log in read), fit)
+    sources = (Source(log.file, log.tool, (*log.notes, *_of_another_gpu(log, cluster))) for log in read)
+    return Calibration(transport, topology, tuple(sources), fit)
+
+
+def _of_another_gpu(log: BenchmarkLog, cluster: Topology) -> Iterator[str]:
+    """Yield that a log names GPUs that the cluster does not have; nothing where one of them is not known."""
+    has = sorted({sheet for sheet in cluster.gpu_sheets if sheet})
+    named = [gpu_named(name) for name in log.gpus]
+    known = [name for name in named if name is not None]
+    if not has or len(known) < len(named):
+        return
+    others = [log.gpus[place] for place, name in enumerate(known) if all(map(partial(_differ, name), has))]
+    if others:
+        yield (
+            f"the log is of {', '.join(others)}, and the cluster has {', '.join(has)}: the constants may be those of "
+            "another machine"
+        )
+
+
+def _differ(one: str, other: str) -> bool:
+    """Return whether two sheets are of different GPUs, and not of two boards of one."""
+    chips = load_gpu(one).architecture, load_gpu(other).architecture
+    return one.partition("-")[0] != other.partition("-")[0] or chips[0] != chips[1]

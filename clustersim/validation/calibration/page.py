@@ -27,7 +27,7 @@ def write_calibration(calibrations: Sequence[Calibration], path: str | Path) -> 
 def calibration_html(calibrations: Sequence[Calibration]) -> str:
     """Return the page."""
     figures = tuple(draw_residuals(residuals_data(calibration)) for calibration in calibrations)
-    panel = Panel("residuals", figures, "transport")
+    panel = Panel("residuals", figures, "transport", "Residuals")
     names = ", ".join(Path(calibration.transport).stem for calibration in calibrations)
     body = [
         f'<header><p class="name">clustersim calibrate</p><h1>{escape(_headline(calibrations))}</h1></header>',

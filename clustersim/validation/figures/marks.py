@@ -84,4 +84,5 @@ def log_axis(title: str, values: list[float]) -> Json:
     """Return a logarithmic axis over whole decades around the values."""
     low, high = floor(log10(min(values)) - 0.05), ceil(log10(max(values)) + 0.05)
     ticks = [10.0**power for power in range(low, high + 1)]
-    return axis(title, type="log", range=[low, high], tickvals=ticks, ticktext=[number_text(tick) for tick in ticks])
+    texts = [number_text(tick) for tick in ticks]
+    return axis(title, type="log", range=[low, high], tickvals=ticks, ticktext=texts, ticklabeloverflow="allow")

@@ -49,7 +49,7 @@ def seen_errors() -> list[list[float]]:
 def register_html(scored: RegisterScore, tuned: Sequence[Sequence[float]]) -> str:
     """Return the page: the curves of errors, the table of entries, and every figure."""
     figure = draw_register(register_curves(scored, tuned))
-    panel = Panel("register", (figure,))
+    panel = Panel("register", (figure,), heading="Errors")
     sentences = ". ".join(f"{line[0].upper()}{line[1:]}" for line in summary_sentences(scored))
     body = [
         f'<header><p class="name">clustersim register</p><h1>{escape(headline(scored))}</h1></header>',

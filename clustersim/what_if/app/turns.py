@@ -1,4 +1,4 @@
-"""Stops evaluations that nobody waits for any more, and those that take too long for a page."""
+"""Stops evaluations for which no page waits any more, and those that take too long for a page."""
 
 from __future__ import annotations
 
