@@ -11,6 +11,8 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.reading import read_yaml
+from clustersim.report.findings import findings
+from clustersim.report.text_table import plain
 from clustersim.results.files import to_json
 from clustersim.what_if import Evaluation, Knob, WhatIf, value_text
 
@@ -62,7 +64,10 @@ def test_an_evaluation_is_what_the_printed_command_gives(
 ) -> None:
     found = WhatIf(name).evaluate(settings)
     assert not found.is_refused, found.refusal
-    assert _run_of(found.command, capsys) == _as_json(found)
+    printed = _run_of(found.command, capsys)
+    assert found.sweep is not None
+    assert printed.pop("answer") == [plain(sentence) for sentence in findings(found.sweep)]
+    assert printed == _as_json(found)
 
 
 def test_the_order_of_evaluations_changes_nothing() -> None:
