@@ -24,7 +24,7 @@ class Outcome:
     is the number of workers' gradients that each rank sends to the model in one row of the log. `spans` are those of
     the latest iteration, if ranks recorded them. An iteration makes `updates_per_iteration` updates of the model, each
     with one gradient of every rank. All ranks compute as long as the slowest GPU that they wait for, `slowest`
-    [num_ranks] times the mean GPU's time: the difference is waiting.
+    [num_ranks] times the mean GPU's time: the difference is waiting. `warnings` are sentences about what was measured.
     """
 
     times: Timesheet
@@ -43,6 +43,7 @@ class Outcome:
     spans: Spans | None = None
     updates_per_iteration: int = 1
     slowest: np.ndarray = field(default_factory=lambda: np.ones(1))
+    warnings: tuple[str, ...] = ()
 
     @property
     def iteration_s(self) -> float:
@@ -179,6 +180,7 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
         in_step=window is None,
         shortcuts=(*job.shortcuts, *job.network.shortcuts),
         slowest=job.slowest,
+        warnings=() if window is None else window.warnings(),
     )
     if window is not None:
         return replace(outcome, link_bytes=link_bytes * (outcome.iteration_s / job.env.now))

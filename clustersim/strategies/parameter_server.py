@@ -53,6 +53,7 @@ class ServedModel:
         read, version = gradient.version_read, self.version
         if applied:
             self._num_applied += 1
+            self.rule.applied(gradient.rank)
             written = version + 1
         else:
             written = max(version, read + 1) + 1  # it is too late for the update of the version that it was computed on
@@ -165,6 +166,7 @@ class ParameterServers:
         if shard.progress < needed:
             allowed = self._job.env.event()
             shard.waiting_pulls.append((needed, allowed))
+            self._rule.waited(self._model.version)
             self._note_expected_cause(shard, where)
             yield allowed
             self._note_cause(shard, where)

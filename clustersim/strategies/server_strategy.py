@@ -162,4 +162,14 @@ def update_window(job: Job, rule: UpdateRule, num_pushing: int, on_progress: OnP
         )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
     ranks, counted = range(job.num_ranks * num_places), job.num_iterations
-    return Window(job.env, job.updates, ranks, before, counted, on_progress, counts_gradients=rule.waits_for_updates)
+    return Window(
+        job.env,
+        job.updates,
+        ranks,
+        before,
+        counted,
+        on_progress,
+        counts_gradients=rule.waits_for_updates,
+        is_steady=rule.is_steady,
+        warnings=rule.warnings,
+    )
