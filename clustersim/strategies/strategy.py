@@ -208,6 +208,10 @@ class Strategy(Spec):
         """Return a message for each option that is set and has no effect."""
         return ()
 
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what its forecasts assume, as sentences."""
+        return ()
+
     def facts(self, num_workers: int) -> dict[str, float]:
         """Return figures of the strategy that need no simulation, for the result file."""
         return {}
