@@ -45,9 +45,9 @@ class Server(Synchronous):
     def assumptions(self) -> tuple[str, ...]:
         updates = "one bucket after another, on one core" if self.servers.one_core else "buckets in parallel"
         return (
-            f"Servers add the gradients of all workers in parallel, and update {updates}. Where workers push at their own "
-            "pace (async, softsync, bounded-staleness, backup, hierarchical), a server takes one gradient after another "
-            "on one core, so part of a difference between these is one of servers.",
+            f"Servers add the gradients of all workers in parallel, and update {updates}. Where workers push at their "
+            "own pace (async, softsync, bounded-staleness, backup, hierarchical), a server takes one gradient after "
+            "another on one core, so part of a difference between these is one of servers.",
         )
 
     @property
