@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
 from clustersim.report.baselines import baseline_cell
 from clustersim.report.findings import findings
-from clustersim.report.limiting import busiest_words, limit_of, share_of
+from clustersim.report.limiting import busiest_words, limit_of, server_words, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.rate_words import unit_of_cost
@@ -70,6 +70,8 @@ def _limits(sweep: Sweep, run: Run) -> str:
     busiest = max(run.link_classes, key=lambda links: links.max_utilisation, default=None)
     if "communication_exposed" not in told or busiest is None:
         return f"limits of {subject}: {parts}"
+    if words := server_words(run):
+        return f"limits of {subject}: {parts}; {words}"
     return f"limits of {subject}: {parts}; busiest link {busiest.kind}, at {percent(busiest.max_utilisation)}"
 
 

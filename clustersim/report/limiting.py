@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clustersim.report.palette import LABELS
-from clustersim.report.words import percent
+from clustersim.report.words import duration, percent
 from clustersim.results import BREAKDOWN, LinkClass, Run
 
 _TOLD = 0.1
@@ -17,6 +17,10 @@ _LIMITS = 0.3
 
 _BUSY = 0.5
 """Share of the exposed communication from which on the busiest links are named with it."""
+
+
+_SATURATED = 0.7
+"""Share of the time in which a server works on gradients from which on these wait in its queue."""
 
 
 def overhead(run: Run) -> str | None:
@@ -70,8 +74,22 @@ def limits_of_two(best: Run, other: Run, names: tuple[str, str]) -> str:
     return found
 
 
+def server_words(run: Run) -> str:
+    """Say how busy the busiest server is, where it is busier than any links and its queue is a limit; else empty."""
+    busy = run.facts.get("server_busy", 0.0)
+    if busy < max([_SATURATED, *(links.max_utilisation for links in run.link_classes)]):
+        return ""
+    each = duration(run.facts["server_s_per_gradient"])
+    return (
+        f"the busiest server is at {percent(busy)}: it takes one gradient after another, {each} for each; "
+        "a larger servers.num divides this"
+    )
+
+
 def busiest_words(run: Run, part: str) -> str:
-    """Name the busiest links and their load where a part is communication over them; otherwise empty."""
+    """Name the busiest server or links and their load where a part is communication with them; otherwise empty."""
+    if part == "communication_exposed" and (words := server_words(run)):
+        return words
     links = busiest_links(run) if part == "communication_exposed" else None
     return "" if links is None else f"busiest links: {links.kind}, at {percent(links.max_utilisation)}"
 

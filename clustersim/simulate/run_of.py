@@ -96,6 +96,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], com
             **point.strategy.facts(setup.num_workers),
             **micro_batch_update_facts(setup.laid_out),
             **_document_facts(setup, samples_per_s),
+            **_server_facts(outcomes),
         },
         iteration_dollars=dollars(kinds, iteration_s, point.prices),
         tokens_per_sample=_tokens(setup),
@@ -113,6 +114,17 @@ def _tokens(setup: Setup) -> float | None:
     if packing is None:
         return setup.model.tokens
     return filling(packing, tokens_of(setup.model)).tokens
+
+
+def _server_facts(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return how long the busiest server that queues gradients works on each, in seconds, and for which share of time.
+
+    Empty where no server queues gradients.
+    """
+    if not outcomes[0].server_s:
+        return {}
+    busy = float(np.mean([outcome.server_busy for outcome in outcomes]))
+    return {"server_s_per_gradient": outcomes[0].server_s, "server_busy": busy}
 
 
 def _document_facts(setup: Setup, samples_per_s: float) -> dict[str, float]:
