@@ -56,7 +56,7 @@ def link_knobs(base: Base) -> Iterator[Knob]:
     else:
         return
     if "topology.link" not in base.listed:
-        yield knob(base, "topology.link", "Link of the network", stops, link, "number", unit="Gbit/s", is_log=True)
+        yield knob(base, "topology.link", "Link of the network", stops, link, "number", unit="Gbit/s")
 
 
 def card_knobs(base: Base) -> Iterator[Knob]:
@@ -79,7 +79,7 @@ def host_link_knobs(base: Base) -> Iterator[Knob]:
         if field in type(host).model_fields and now in LINKS:
             stops = [_sheet(name) for name in _family(now)]
             key = f"topology.host.{field}"
-            yield knob(base, key, label, stops, now, "number", unit="Gbit/s", is_log=True, before=before)
+            yield knob(base, key, label, stops, now, "number", unit="Gbit/s", before=before)
 
 
 def _host(base: Base) -> Host | None:

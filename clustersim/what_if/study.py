@@ -73,7 +73,16 @@ class WhatIf:
         """The values that the scenario itself lists, as texts, by the name of the knob; the number of GPUs first."""
         values = {SIZES: self._base.sizes} | {key: axis.values for key, axis in self._base.listed.items()}
         named = {key: knob.name for knob in self.knobs for key in values if knob.key == key}
-        return {named[key]: [value_text(value) for value in values[key]] for key in values if key in named}
+        by_key = {knob.key: knob for knob in self.knobs}
+        return {named[key]: [by_key[key].stop(value).text for value in values[key]] for key in values if key in named}
+
+    def known(self, settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+        """Return the settings that knobs have, and those that none has as `name=text`: an address may be old."""
+        by_name, found = {knob.name: knob for knob in self.knobs}, {}
+        for name, text in settings.items():
+            with suppress(InputError):
+                found[name] = knob_named(by_name, name).stop(text).text
+        return found, [f"{name}={text}" for name, text in settings.items() if name not in found]
 
     def strategy_kind(self, settings: Mapping[str, Any]) -> str:
         """Return the kind of the strategy with these settings; values that no knob has are passed over."""
