@@ -18,7 +18,7 @@ from clustersim.what_if.app.controls import control, described, value_id
 from clustersim.what_if.app.guard import guard, title_markup
 from clustersim.what_if.app.turns import Superseded, TooLong, Turns
 from clustersim.what_if.comparison import HEADINGS, compare
-from clustersim.what_if.evaluation import FIGURE_NAMES, Evaluation
+from clustersim.what_if.evaluation import FIGURE_NAMES, Evaluation, refusal_parts
 from clustersim.what_if.study import WhatIf
 
 _INDEX = """<!DOCTYPE html>
@@ -236,9 +236,15 @@ class _Answers:
             then = None if pinned is None else self._study.evaluate(pinned, check)
         except Superseded:
             raise PreventUpdate from None
-        except (InputError, TooLong) as error:
-            return _refused(str(error), pinned, disabled)
-        return _refused(now.refusal, pinned, disabled) if now.is_refused else self._good(now, then, disabled, dropped)
+        except InputError as error:
+            return _refused([*map(refusal_parts, error.mistakes)], pinned, disabled)
+        except TooLong as error:
+            return _refused([(str(error), "")], pinned, disabled)
+        return (
+            _refused([*map(refusal_parts, now.mistakes)], pinned, disabled)
+            if now.is_refused
+            else self._good(now, then, disabled, dropped)
+        )
 
     def _good(
         self, now: Evaluation, then: Evaluation | None, disabled: Sequence[bool], dropped: Sequence[str]
@@ -260,9 +266,15 @@ class _Answers:
         )
 
 
-def _refused(message: str, pinned: Mapping[str, str] | None, disabled: Sequence[bool]) -> tuple[Any, ...]:
-    """Return the message; everything else stays as it was, greyed."""
-    text = [html.Strong("This does not work. "), html.Span("Below is the last forecast that does."), html.Pre(message)]
+def _refused(
+    messages: Sequence[tuple[str, str]], pinned: Mapping[str, str] | None, disabled: Sequence[bool]
+) -> tuple[Any, ...]:
+    """Return the messages, each a sentence and the rest of it; everything else stays as it was, greyed."""
+    text = [html.Strong("This does not work. "), html.Span("Below is the last forecast that does.")]
+    for sentence, rest in messages:
+        text.append(html.P(sentence))
+        if rest:
+            text.append(html.Details([html.Summary("Why, and what would work"), html.P(rest)]))
     return (text, *[no_update] * 7, "results old", pinned is None, *disabled)
 
 
