@@ -2,7 +2,7 @@
 
 Packages are imported inside the commands, so that `clustersim --help` starts fast. Exit status: 0 success, 1 the
 simulation failed, 2 usage error, 3 error in the scenario or another input file, 4 above the requested tolerance, 130
-interrupted.
+interrupted, 143 terminated (`plan`).
 """
 
 from __future__ import annotations

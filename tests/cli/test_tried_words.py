@@ -224,3 +224,16 @@ def test_a_link_may_be_a_name_or_a_rate_and_the_message_says_both(
     outer, _, inner = key.partition(".")
     wrong = {outer: {**topology["host"], inner: written}} if inner else {outer: written}
     assert f"or {other}" in message_for({**BASE, "topology": {**topology, **wrong}})
+
+
+@pytest.mark.parametrize(
+    ("written", "meaning"), [("fsdp", "{sharding: zero-3}"), ("tp: 8", "{tensor: N}"), ("hsdp", "sharding_over")]
+)
+@pytest.mark.parametrize("software", [{}, {"software": "torchtitan"}])
+def test_a_layout_that_is_written_as_one_word_is_pointed_to_its_keys(
+    written: str, meaning: str, software: dict[str, str]
+) -> None:
+    for layout in (written, [written, {"tensor": 8}]):
+        with pytest.raises(InputError) as caught:
+            load_scenario({**BASE, **software, "parallelism": layout}).points()
+        assert meaning in str(caught.value)
