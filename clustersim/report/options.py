@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from clustersim.report.series import axis_value, short_labels, varied
+from clustersim.report.series import axis_value, inner_keys, short_labels, value_labels, varied
 from clustersim.report.words import gpus
 from clustersim.results import Run, Sweep
 from clustersim.units import read_quantity
@@ -26,12 +26,16 @@ EQUAL = 0.01
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis with its values, ascending if they are quantities of one kind, and the label of each value."""
+    """One axis with its values, ascending if they are quantities of one kind, and the label of each value.
+
+    `inner` are axes that only some of its values have; a value is then a tuple of its own and of theirs.
+    """
 
     key: str
     values: tuple[Any, ...]
     labels: tuple[str, ...]
     is_numeric: bool
+    inner: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -40,7 +44,7 @@ class Axis:
 
     def place(self, run: Run) -> int:
         """Return the place of a run's value among all values."""
-        return [repr(value) for value in self.values].index(repr(_value(run, self.key)))
+        return [repr(value) for value in self.values].index(repr(_value(run, self.key, self.inner)))
 
     def label(self, run: Run) -> str:
         """Return the label of a run's value."""
@@ -104,13 +108,15 @@ _PREPOSITIONS = {"num_gpus": "on", "model": "for"}
 
 def question_of(sweep: Sweep) -> SweepQuestion:
     """Return the question of a sweep: axes that only set the task are conditions, unless nothing else varies."""
-    keys = varied(sweep)
+    inside = inner_keys(sweep)
+    keys = [key for key in varied(sweep) if key not in inside]
     choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
     if not choices:
         choices = [key for key in keys if key != "model"]
     sizes = ["num_gpus"] if len({run.num_gpus for run in sweep.runs}) > 1 else []
     conditions = [*(key for key in keys if key not in choices), *sizes]
-    axes = {key: _axis(sweep.runs, key) for key in (*choices, *conditions)}
+    inner = {key: tuple(part for part, outer in inside.items() if outer == key) for key in keys}
+    axes = {key: _axis(sweep, key, inner.get(key, ())) for key in (*choices, *conditions)}
     found = tuple(axes[key] for key in conditions)
 
     def places(run: Run) -> tuple[int, ...]:
@@ -137,26 +143,35 @@ def main_cell(question: SweepQuestion) -> SweepCell:
     return widest if main.factor <= 1 + EQUAL < widest.factor else main
 
 
-def _value(run: Run, key: str) -> Any:
+def _value(run: Run, key: str, inner: Sequence[str] = ()) -> Any:
+    if inner:
+        return (run.axes.get(key), *((part, run.axes[part]) for part in inner if part in run.axes))
     return run.num_gpus if key == "num_gpus" else run.axes.get(key)
 
 
-def _axis(runs: Sequence[Run], key: str) -> Axis:
-    values = list({repr(_value(run, key)): _value(run, key) for run in runs}.values())
+def _axis(sweep: Sweep, key: str, inner: tuple[str, ...]) -> Axis:
+    values = list({repr(value): value for value in (_value(run, key, inner) for run in sweep.runs)}.values())
     numbers = [_number(value) for value in values]
     is_numeric = (
         len({None if number is None else number[0] for number in numbers} - {None}) == 1 and None not in numbers
     )
     if is_numeric:
         values.sort(key=lambda value: (_number(value) or ("", 0.0))[1])
-    return Axis(key, tuple(values), _labels(key, values, is_numeric), is_numeric)
+    return Axis(key, tuple(values), _labels(sweep, key, values, inner, is_numeric), is_numeric, inner)
 
 
-def _labels(key: str, values: Sequence[Any], is_numeric: bool) -> tuple[str, ...]:
+def _labels(
+    sweep: Sweep, key: str, values: Sequence[Any], inner: Sequence[str], is_numeric: bool
+) -> tuple[str, ...]:
     """Return the labels of values; quantities such as `400 Gbit/s` follow the name of their axis."""
     if key == "num_gpus":
         return tuple(gpus(value) for value in values)
-    labels = [axis_value(key, value) for value in values]
+    known = value_labels(sweep, key)
+    if inner:
+        first = [known.get(repr(value[0])) or axis_value(key, value[0]) for value in values]
+        rest = [[axis_value(*part) for part in value[1:]] for value in values]
+        return tuple(short_labels([" ".join((one, *more)) for one, more in zip(first, rest, strict=True)]))
+    labels = [known.get(repr(value)) or axis_value(key, value) for value in values]
     if not is_numeric:
         return tuple(short_labels(labels))
     name = axis_name(key)
