@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from clustersim.report.options import EQUAL, Axis, SweepCell, SweepQuestion, main_cell
+from clustersim.report.comparing import groups_of
+from clustersim.report.options import EQUAL, SweepCell, SweepQuestion, main_cell
+from clustersim.report.per_axis import axes_compared
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.rate_words import unit_of_cost
 from clustersim.report.series import headline, run_label
@@ -29,7 +30,7 @@ def notes(sweep: Sweep, question: SweepQuestion) -> list[str]:
         _learning(question, main),
         _failures(main),
         _jobs(question, main),
-        _importance(question, main),
+        axes_compared(question, main) if len(groups_of(question)) > 1 else "",
         _reversal(question),
     ]
     found += [_published(sweep), _dollars_of_choices(question, main) or _dollars(sweep)]
@@ -107,65 +108,6 @@ def _jobs(question: SweepQuestion, cell: SweepCell) -> str:
         f"beside the other jobs {name} takes {times(slow[-1])} its time alone with {question.label(runs[-1])}, "
         f"and none more than {times(slow[0])} with {question.label(runs[0])}"
     )
-
-
-class Span(NamedTuple):
-    """The factor between the best and the worst value of an axis, all others at the best.
-
-    `enough` is the smallest value of a number that is as fast as any larger one, if there are larger ones.
-    """
-
-    factor: float
-    axis: Axis
-    best: Run
-    worst: Run
-    enough: str
-
-
-def spans(question: SweepQuestion, cell: SweepCell) -> list[Span]:
-    """Return the span of each choice, the widest first."""
-    best = cell.runs[0]
-    found = []
-    for axis in question.choices:
-        others = [other for other in question.choices if other is not axis]
-        alike = [run for run in cell.runs if all(other.place(run) == other.place(best) for other in others)]
-        worst = min(alike, key=lambda run: run.samples_per_s)
-        found.append(Span(best.samples_per_s / worst.samples_per_s, axis, best, worst, _enough(axis, alike)))
-    return sorted(found, key=lambda span: -span.factor)
-
-
-def _enough(axis: Axis, runs: Sequence[Run]) -> str:
-    """Return the label of the smallest value from which on a number changes nothing; empty for the largest."""
-    ordered = sorted(runs, key=axis.place)
-    if not axis.is_numeric or len(ordered) < 3:
-        return ""
-    last = ordered[-1].samples_per_s
-    flat = [abs(run.samples_per_s / last - 1.0) < EQUAL for run in ordered]
-    place = next(place for place in range(len(ordered)) if all(flat[place:]))
-    return axis.label(ordered[place]) if 0 < place < len(ordered) - 1 else ""
-
-
-def _beyond(span: Span) -> str:
-    return f", nothing beyond {span.enough}" if span.enough else ""
-
-
-def _importance(question: SweepQuestion, cell: SweepCell) -> str:
-    """Say which of several axes matters most, and which changes nothing."""
-    if len(question.choices) < 2:
-        return ""
-    found = spans(question, cell)
-    most, idle = found[0], [span.axis.name for span in found if span.factor < 1 + EQUAL]
-    if most.factor < 1 + EQUAL:
-        return ""
-    text = f"{most.axis.name} matters most ({times(most.factor)} from {most.axis.label(most.worst)} to "
-    text += f"{most.axis.label(most.best)}{_beyond(most)})"
-    rest = [
-        f"{span.axis.name} {times(span.factor)}{f' ({beyond[2:]})' if (beyond := _beyond(span)) else ''}"
-        for span in found[1:]
-        if span.factor >= 1 + EQUAL
-    ]
-    text += f", then {', '.join(rest)}" if rest else ""
-    return f"{text}, and {' and '.join(idle)} gives nothing" if idle else text
 
 
 def _reversal(question: SweepQuestion) -> str:

@@ -68,6 +68,11 @@ class SweepCell:
         """The runs that are as fast as the fastest one, within `EQUAL`."""
         return tuple(run for run in self.runs if self.runs[0].samples_per_s <= (1 + EQUAL) * run.samples_per_s)
 
+    @property
+    def slowest(self) -> tuple[Run, ...]:
+        """The runs that are as slow as the slowest one, within `EQUAL`."""
+        return tuple(run for run in self.runs if run.samples_per_s <= (1 + EQUAL) * self.runs[-1].samples_per_s)
+
 
 @dataclass(frozen=True)
 class SweepQuestion:
@@ -93,9 +98,18 @@ class SweepQuestion:
         roots = {axis.key.partition(".")[0] for axis in self.choices}
         return not roots <= _CONDITIONS - _CHOSEN
 
+    def places(self, run: Run) -> tuple[int, ...]:
+        """Return the place of a run's value on each axis to choose on."""
+        return tuple(axis.place(run) for axis in self.choices)
+
     def best(self, cell: SweepCell) -> Run:
-        """Return the fastest run of a cell; of equally fast values of a number that of the smallest."""
-        return cell.runs[0] if self.number is None else min(cell.fastest, key=self.number.place)
+        """Return the fastest run of a cell; of equally fast ones that of the smallest number, or of several axes."""
+        is_ordered = self.number is not None or len(self.choices) > 1
+        return min(cell.fastest, key=self.places) if is_ordered else cell.runs[0]
+
+    def worst(self, cell: SweepCell) -> Run:
+        """Return the slowest run of a cell; of equally slow ones the first in the order of the axes."""
+        return min(cell.slowest, key=self.places)
 
     def where(self, cell: SweepCell) -> str:
         """Return the conditions of a cell: `on 8 GPUs, with cv 0.6`; empty without conditions."""
@@ -143,6 +157,17 @@ def main_cell(question: SweepQuestion) -> SweepCell:
     return widest if main.factor <= 1 + EQUAL < widest.factor else main
 
 
+def enough(axis: Axis, runs: Sequence[Run]) -> str:
+    """Return the label of the smallest value from which on a number changes nothing; empty for the largest."""
+    ordered = sorted(runs, key=axis.place)
+    if not axis.is_numeric or len(ordered) < 3:
+        return ""
+    last = ordered[-1].samples_per_s
+    flat = [abs(run.samples_per_s / last - 1.0) < EQUAL for run in ordered]
+    place = next(place for place in range(len(ordered)) if all(flat[place:]))
+    return axis.label(ordered[place]) if 0 < place < len(ordered) - 1 else ""
+
+
 def _value(run: Run, key: str, inner: Sequence[str] = ()) -> Any:
     if inner:
         return (run.axes.get(key), *((part, run.axes[part]) for part in inner if part in run.axes))
@@ -160,9 +185,7 @@ def _axis(sweep: Sweep, key: str, inner: tuple[str, ...]) -> Axis:
     return Axis(key, tuple(values), _labels(sweep, key, values, inner, is_numeric), is_numeric, inner)
 
 
-def _labels(
-    sweep: Sweep, key: str, values: Sequence[Any], inner: Sequence[str], is_numeric: bool
-) -> tuple[str, ...]:
+def _labels(sweep: Sweep, key: str, values: Sequence[Any], inner: Sequence[str], is_numeric: bool) -> tuple[str, ...]:
     """Return the labels of values; quantities such as `400 Gbit/s` follow the name of their axis."""
     if key == "num_gpus":
         return tuple(gpus(value) for value in values)

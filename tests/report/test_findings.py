@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clustersim.report.answer import answer
-from clustersim.report.comparing import hint
+from clustersim.report.hints import hint
 from clustersim.report.findings import findings
 from clustersim.report.options import main_cell, question_of
 from clustersim.report.text_table import plain
