@@ -11,7 +11,7 @@ from clustersim.report.findings import findings
 from clustersim.report.limiting import busiest_words, limit_of, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.rate_words import unit_of_cost
+from clustersim.report.rate_words import SURER, dropped_share, unit_of_cost
 from clustersim.report.series import (
     axis_cell,
     axis_headings,
@@ -22,7 +22,7 @@ from clustersim.report.series import (
     setting,
     varied,
 )
-from clustersim.report.words import count, duration, gpus, percent, size, times
+from clustersim.report.words import count, duration, gpus, percent, size, times, versions
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 _TOLD = 0.05
@@ -82,7 +82,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(_tokens(run))
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
     found.append(_real_tokens(run))
-    found.append(_band(run))
+    found.append(_band(sweep, run))
     found.append(_limit(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
     found.append(Tile("Efficiency", percent(run.efficiency), _efficiency_note(run)))
@@ -136,11 +136,12 @@ def _memory(run: Run) -> Tile | None:
     return Tile("Memory", size(run.memory_bytes), where)
 
 
-def _band(run: Run) -> Tile:
+def _band(sweep: Sweep, run: Run) -> Tile:
     """Return the band of a run and what it rests on."""
     if run.band is None:
         return Tile("Band", "–", "unknown: too few checked forecasts")
-    return Tile(f"{percent(run.band.level)} band", band_range(run.band.samples_per_s), band_basis(run.band))
+    surer = f"; {SURER}" if len(sweep.runs) > 1 else ""
+    return Tile(f"{percent(run.band.level)} band", band_range(run.band.samples_per_s), band_basis(run.band) + surer)
 
 
 def _error(sweep: Sweep) -> Tile | None:
@@ -210,7 +211,7 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     headings += [column.heading for column in more]
     body = []
     for run in runs:
-        cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
+        cells = [count(run.num_gpus), *(axis_cell(key, run.axes[key]) if key in run.axes else "–" for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
         cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
@@ -250,12 +251,15 @@ _MORE = (
     Column("MFU", lambda run: run.mfu, percent, _has_tokens),
     Column("HFU", lambda run: run.hfu, percent,
            lambda runs: _has_tokens(runs) and any(run.hfu != run.mfu for run in runs)),
+    Column("stale", lambda run: run.staleness.get("mean") or 0.0, versions,
+           lambda runs: any((run.staleness.get("mean") or 0.0) >= 0.05 for run in runs)),
+    Column("dropped", dropped_share, percent, lambda runs: any(map(dropped_share, runs))),
     Column("memory", lambda run: run.memory_bytes or None, size, _fills_memory),
     Column("$/h", lambda run: run.dollars_per_hour, count, _has_price("tokens", "samples")),
     Column("$/M tokens", lambda run: run.dollars_per_million("tokens"), count, _has_price("tokens")),
     Column("$/M samples", lambda run: run.dollars_per_million("samples"), count, _has_price("samples")),
 )  # fmt: skip
-"""Columns beside the rates: those of language models, memory where it may be short, and dollars."""
+"""Columns beside the rates: of language models, stale and dropped gradients, memory if it may be short, dollars."""
 
 
 def _known(value: float | None, text: Callable[[float], str]) -> str:

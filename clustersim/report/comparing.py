@@ -30,6 +30,19 @@ class CellGroup:
     cells: tuple[SweepCell, ...]
 
 
+def axes_sentences(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> tuple[str, str]:
+    """Say what each of several axes gives, and then which setting is the fastest; empty where `comparison` tells."""
+    axes = axes_compared(question, main) if question.is_chosen and len(groups_of(question)) == 1 else ""
+    if not axes:
+        return "", ""
+    best = question.best(main)
+    ideal = f"on an {IDEAL} " if main.runs[0].has_ideal_network else ""
+    where = f"{question.where(main)}, " if question.conditions else ""
+    rate = f": {rate_words(best)}" if main.runs[0] is headline(sweep) else ""
+    fastest = f"fastest{_everywhere(question, main)} is {question.label(best)}"
+    return f"{ideal}{where}{axes}", f"{fastest}{rate}{training(sweep, best)}"
+
+
 def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
     """Say which setting is the fastest, for each group of conditions if it changes."""
     groups = groups_of(question)
@@ -43,10 +56,6 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
     rate = rate_words(question.best(main)) if main.runs[0] is headline(sweep) else ""
     if not question.is_chosen:
         return f"{ideal}{_loss(question, main)}"
-    if axes := axes_compared(question, main):
-        where = f"{question.where(main)}, " if question.conditions else ""
-        found = f"{ideal}{where}{axes}; fastest{_everywhere(question, main)} is {question.label(question.best(main))}"
-        return f"{found}{f': {rate}' if rate else ''}{training(sweep, question.best(main))}"
     names, against = _ranking(question, main) if question.number is None else _numeric(question, question.number, main)
     verb = "are" if " and " in names else "is"
     where = f"{question.where(main)}, " if question.conditions else ""

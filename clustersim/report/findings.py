@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clustersim.report.comparing import comparison, groups_of, run_labelled
+from clustersim.report.comparing import axes_sentences, comparison, groups_of, run_labelled
 from clustersim.report.limiting import limit_of, limit_sentence, limits_of_two, share_of
 from clustersim.report.notes import notes
 from clustersim.report.options import SweepQuestion, main_cell, question_of
@@ -29,6 +29,9 @@ def findings(sweep: Sweep) -> tuple[str, ...]:
 def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
     """Return the sentences on the fastest run and on what limits it."""
     if question.choices:
+        axes, fastest = axes_sentences(sweep, question, main_cell(question))
+        if axes:
+            return [axes, f"{fastest}; {_uncapitalised(_limits(question))}"]
         return [comparison(sweep, question, main_cell(question)), _limits(question)]
     if any(axis.key == "model" for axis in question.conditions):
         return [_models(question), ""]
@@ -42,14 +45,18 @@ def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
 def _limits(question: SweepQuestion) -> str:
     """Say what limits the fastest and the slowest setting, or the fastest settings of two groups of conditions."""
     cell, groups = main_cell(question), groups_of(question)
-    best, worst, where = question.best(cell), cell.runs[-1], ""
+    best, worst, where = question.best(cell), question.worst(cell), ""
     if len(groups) > 1:
         other = groups[-2].best if groups[-1].best == question.label(best) else groups[-1].best
         worst, where = run_labelled(question, cell, other) or worst, question.where(cell)
     if worst is best:
         return limit_sentence(best, question.where(cell))
     found = limits_of_two(best, worst, (question.label(best), question.label(worst)))
-    return f"{where}, {found[:1].lower()}{found[1:]}" if where else found
+    return f"{where}, {_uncapitalised(found)}" if where else found
+
+
+def _uncapitalised(text: str) -> str:
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def _models(question: SweepQuestion) -> str:

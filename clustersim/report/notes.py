@@ -8,9 +8,9 @@ from clustersim.report.comparing import groups_of
 from clustersim.report.options import EQUAL, SweepCell, SweepQuestion, main_cell
 from clustersim.report.per_axis import axes_compared
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.rate_words import unit_of_cost
+from clustersim.report.rate_words import dropped_share, unit_of_cost
 from clustersim.report.series import headline, run_label
-from clustersim.report.words import count, duration, percent, times
+from clustersim.report.words import count, duration, percent, times, versions
 from clustersim.results import Run, Sweep
 
 _STALE = 0.5
@@ -44,11 +44,15 @@ def _learning(question: SweepQuestion, cell: SweepCell) -> str:
     best = question.best(cell)
     if max(ages) >= _STALE:
         return _staleness(question, (best, *(run for run in runs if run is not best)))
-    dropped = _dropped(best)
+    dropped = dropped_share(best)
     if dropped > EQUAL:
-        return f"{_named(question, best)} drops {percent(dropped)} of the gradients"
-    apart = _APART.get(best.features.strategy if best.features is not None else "")
-    return f"{apart}, so samples per second is not learning" if apart else ""
+        return f"with {_named(question, best)}, {percent(dropped)} of the gradients are dropped"
+    return f"{apart(best)}, so samples per second is not learning" if apart(best) else ""
+
+
+def apart(run: Run) -> str:
+    """Say that the copies of the weights of a run differ; empty where all are the same."""
+    return _APART.get(run.features.strategy if run.features is not None else "", "")
 
 
 def _staleness(question: SweepQuestion, runs: Sequence[Run]) -> str:
@@ -57,26 +61,18 @@ def _staleness(question: SweepQuestion, runs: Sequence[Run]) -> str:
     low, high = min(ages), max(ages)
     tail = "so samples per second is not learning"
     if high - low < 0.1 * high:
-        return f"gradients are {_age(high)} versions old, {tail}"
-    fresh = next((run for run, age in zip(runs, ages, strict=True) if age < _STALE), None)
+        return f"gradients are {versions(high)} versions old, {tail}"
+    fresh = next((run for run, age in zip(runs, ages, strict=True) if age < _STALE and not apart(run)), None)
     if ages[0] < _STALE:
-        return f"its gradients are fresh, those of {question.label(runs[ages.index(high)])} {_age(high)} versions old"
+        own = apart(runs[0]) or "its gradients are fresh"
+        return f"{own}, gradients of {question.label(runs[ages.index(high)])} are {versions(high)} versions old"
     if fresh is not None:
         return (
-            f"gradients of {question.label(runs[0])} are {_age(ages[0])} versions old, {tail}; "
+            f"gradients of {question.label(runs[0])} are {versions(ages[0])} versions old, {tail}; "
             f"{question.label(fresh)} is the fastest with fresh ones"
         )
     ends = question.label(runs[ages.index(low)]), question.label(runs[ages.index(high)])
-    return f"gradients are {_age(low)} ({ends[0]}) to {_age(high)} versions old ({ends[1]}), {tail}"
-
-
-def _age(versions: float) -> str:
-    return f"{versions:.0f}" if versions >= 9.95 else f"{versions:.1f}"
-
-
-def _dropped(run: Run) -> float:
-    total = sum(run.gradients.values())
-    return run.gradients.get("dropped", 0) / total if total else 0.0
+    return f"gradients are {versions(low)} ({ends[0]}) to {versions(high)} versions old ({ends[1]}), {tail}"
 
 
 def _named(question: SweepQuestion, run: Run) -> str:

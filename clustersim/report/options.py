@@ -142,8 +142,8 @@ def question_of(sweep: Sweep) -> SweepQuestion:
 
 
 def axis_name(key: str) -> str:
-    """Return the last part of a key, with spaces."""
-    return key.removesuffix(".kind").rpartition(".")[2].replace("_", " ")
+    """Return the last part of a key that is a name, with spaces."""
+    return key.removesuffix(".kind").removesuffix(".num").rpartition(".")[2].replace("_", " ")
 
 
 def main_cell(question: SweepQuestion) -> SweepCell:

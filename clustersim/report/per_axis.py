@@ -119,7 +119,7 @@ def _other(effect: Effect) -> str:
     if not effect.best:
         return _turning(effect)
     slow = list(dict.fromkeys(effect.axis.label(context.runs[-1]) for context in effect.contexts))
-    against = f" {slow[0]}" if len(slow) == 1 else " the slowest"
+    against = f" the rate of {slow[0]}" if len(slow) == 1 else " the rate of the slowest"
     return f"{effect.best} gives {_range(effect)}{against}{beyond(effect)}"
 
 

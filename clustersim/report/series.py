@@ -137,7 +137,7 @@ def axis_value(key: str, value: Any) -> str:
     >>> axis_value("parallelism.offload", "optimizer"), axis_value("compression.kind", "none")
     ('offload optimizer', 'compression none')
     """
-    leaf = key.removesuffix(".kind").rpartition(".")[2]
+    leaf = key.removesuffix(".kind").removesuffix(".num").rpartition(".")[2]
     if key == f"parallelism.{leaf}":
         leaf = DEGREES.get(leaf, leaf)
     if value is None:
@@ -147,7 +147,7 @@ def axis_value(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         if len(leaf) == 1:
             return f"{leaf}={count(value)}"
-        return f"{key if leaf in ('per_gpu', 'global', 'num') else leaf} {count(value)}"
+        return f"{key if leaf in ('per_gpu', 'global') else leaf} {count(value)}"
     if isinstance(value, Mapping):
         inner = (
             axis_value(key if name == "kind" else name, part)
