@@ -171,8 +171,8 @@ def _cost(run: Run) -> Tile | None:
     what = "to train" if run.time_to_train_s else f"for a million {unit}"
     energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
     energy_note = "" if energy is None else f"; its GPUs use at most {energy} kWh"
-    hourly = f"at $ {count(run.dollars_per_hour or 0.0)} an hour"
-    return Tile("Cost", f"$ {count(run.iteration_dollars * iterations)}", f"{what}, {hourly}{energy_note}")
+    hourly = f"at ${count(run.dollars_per_hour or 0.0)} an hour"
+    return Tile("Cost", f"${count(run.iteration_dollars * iterations)}", f"{what}, {hourly}{energy_note}")
 
 
 def _between(pair: tuple[float, float], level: str) -> str:

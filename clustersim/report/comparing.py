@@ -57,7 +57,7 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
     if not question.is_chosen:
         return f"{ideal}{_loss(question, main)}"
     names, against = _ranking(question, main) if question.number is None else _numeric(question, question.number, main)
-    verb = "are" if " and " in names else "is"
+    verb = "are" if question.number is None and len(question.named(main)) > 1 else "is"
     where = f"{question.where(main)}, " if question.conditions else ""
     found = f"{ideal}fastest{_everywhere(question, main)} {verb} {names}: {where}{f'{rate}, ' if rate else ''}{against}"
     return f"{found}{_other_end(question, main)}{training(sweep, question.best(main))}"
@@ -75,7 +75,9 @@ def _loss(question: SweepQuestion, cell: SweepCell) -> str:
 
 def _everywhere(question: SweepQuestion, main: SweepCell) -> str:
     """Say that one setting is the fastest in all cells; empty where some are equally fast in another."""
-    if len(question.cells) < 2 or any(len(cell.fastest) > len(main.fastest) for cell in question.cells):
+    named = [question.best(main)] if question.number or len(question.choices) > 1 else question.named(main)
+    is_true = all(question.label(run) in question.everywhere for run in named)
+    if len(question.cells) < 2 or not is_true or any(len(cell.fastest) > len(named) for cell in question.cells):
         return ""
     is_size = [axis.key for axis in question.conditions] == ["num_gpus"]
     return " at every size" if is_size else " under all conditions"
@@ -151,12 +153,13 @@ def _span(question: SweepQuestion, groups: list[CellGroup], group: CellGroup) ->
 def _ranking(question: SweepQuestion, cell: SweepCell) -> tuple[str, str]:
     """Return the fastest setting, and how many times as fast it is as the slowest one and the next."""
     best, worst = cell.runs[0], question.worst(cell)
-    equal = sorted(cell.fastest, key=question.places)
+    equal = question.named(cell)
     names = " and ".join(question.label(run) for run in equal[:2])
     more = f" and {len(equal) - 2} more" if len(equal) > 2 else ""
-    if len(equal) == len(cell.runs):
+    if len(cell.fastest) == len(cell.runs):
         return f"{names}{more}", "the only setting"
-    following = worst if len(equal) + len(cell.slowest) == len(cell.runs) else cell.runs[len(equal)]
+    fast = len(cell.fastest)
+    following = worst if fast + len(cell.slowest) == len(cell.runs) else cell.runs[fast]
     against = f"{_factor(best, following)} {question.label(following)}"
     sure = in_parentheses(hint(best, following))
     if following is worst:
@@ -197,5 +200,7 @@ def _beyond(names: list[str], rates: list[float], best: int) -> str:
     """Say what values above the best one give."""
     if best == len(rates) - 1:
         return ""
-    loss = 1.0 - rates[-1] / rates[best]
-    return "; more gives nothing" if abs(loss) < EQUAL else f"; {names[-1]} gives {percent(loss)} less"
+    losses = [1.0 - rate / rates[best] for rate in rates[best + 1 :]]
+    if all(abs(loss) < EQUAL for loss in losses):
+        return "; more gives nothing"
+    return f"; {names[-1]} gives {percent(losses[-1])} less" if losses[-1] >= EQUAL else ""

@@ -102,10 +102,22 @@ class SweepQuestion:
         """Return the place of a run's value on each axis to choose on."""
         return tuple(axis.place(run) for axis in self.choices)
 
+    @property
+    def everywhere(self) -> frozenset[str]:
+        """The settings that are as fast as the fastest one in every cell."""
+        return frozenset.intersection(*(frozenset(map(self.label, cell.fastest)) for cell in self.cells))
+
+    def named(self, cell: SweepCell) -> list[Run]:
+        """Return the fastest runs of a cell, those alone that are the fastest in every cell, if there are any."""
+        everywhere = self.everywhere
+        found = [run for run in cell.fastest if self.label(run) in everywhere]
+        return sorted(found or cell.fastest, key=self.places)
+
     def best(self, cell: SweepCell) -> Run:
         """Return the fastest run of a cell; of equally fast ones that of the smallest number, or of several axes."""
+        named = self.named(cell)
         is_ordered = self.number is not None or len(self.choices) > 1
-        return min(cell.fastest, key=self.places) if is_ordered else cell.runs[0]
+        return named[0] if is_ordered else max(named, key=lambda run: run.samples_per_s)
 
     def worst(self, cell: SweepCell) -> Run:
         """Return the slowest run of a cell; of equally slow ones the first in the order of the axes."""

@@ -49,9 +49,24 @@ def settings(sweep: Sweep) -> dict[str, str]:
 def value_labels(sweep: Sweep, key: str) -> dict[str, str]:
     """Return a label that is clear by itself for each value of an axis, by its `repr`."""
     values = {repr(run.axes[key]): run.axes[key] for run in sweep.runs if key in run.axes}
-    layouts = layout_labels(sweep, list(values.values())) if key == "parallelism" else None
-    labels = [axis_value(key, value) for value in values.values()] if layouts is None else layouts
+    given = list(values.values())
+    short = layout_labels(sweep, given) if key == "parallelism" else _kinds_of_lists(key, given)
+    labels = [axis_value(key, value) for value in given] if short is None else short
     return dict(zip(values, labels, strict=True))
+
+
+_LIST_OF_ONE = re.compile(r"\[\{kind: ([\w-]+)[^\[\]{}]*(?:\[[^\[\]]*\][^\[\]{}]*)*\}\]")
+
+
+def _kinds_of_lists(key: str, values: Sequence[Any]) -> list[str] | None:
+    """Return the kinds of the members of lists of at most one, such as `stragglers: [[], [{kind: constant}]]`.
+
+    None where there are other values or two of one kind.
+    """
+    found = [_LIST_OF_ONE.fullmatch(str(value)) for value in values]
+    labels = [f"no {axis_value(key, None)[3:]}" if match is None else match[1] for match in found]
+    is_known = all(match is not None or str(value) == "[]" for match, value in zip(found, values, strict=True))
+    return labels if is_known and len(set(labels)) == len(labels) > 0 and any(found) else None
 
 
 def inner_keys(sweep: Sweep) -> dict[str, str]:
