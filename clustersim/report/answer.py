@@ -207,7 +207,7 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
-    more = [column for column in _MORE if column.is_shown(runs)]
+    more = [column for column in MORE_COLUMNS if column.is_shown(runs)]
     headings += [column.heading for column in more]
     body = []
     for run in runs:
@@ -244,7 +244,7 @@ def _fills_memory(runs: Sequence[Run]) -> bool:
     return any(run.memory_bytes > 0.5 * (run.gpu_memory_bytes or float("inf")) for run in runs) or _has_tokens(runs)
 
 
-_MORE = (
+MORE_COLUMNS = (
     Column("tokens/s", lambda run: run.tokens_per_s, count, _has_tokens),
     Column("tokens/s/GPU", lambda run: run.tokens_per_s_per_gpu, count,
            lambda runs: _has_tokens(runs) and any(run.num_gpus > 1 for run in runs)),
@@ -280,7 +280,7 @@ def time_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     runs = runs_in_order(sweep)
     shares = [{part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN} for run in runs]
     parts = [part for part in BREAKDOWN if any(row[part] >= 0.01 for row in shares)]
-    return [_SHORT.get(part, part) for part in parts], [[percent(row[part]) for part in parts] for row in shares]
+    return [SHORT.get(part, part) for part in parts], [[percent(row[part]) for part in parts] for row in shares]
 
 
-_SHORT = {"communication_exposed": "comm."}
+SHORT = {"communication_exposed": "comm."}

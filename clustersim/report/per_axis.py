@@ -112,7 +112,7 @@ def _turning(effect: Effect) -> str:
         f"{label(context.runs[0])} with {context.where} ({times(context.factor)} {label(context.runs[-1])})"
         for context in (first, second)
     ]
-    return f"the fastest {effect.axis.name} depends on the rest: {' but '.join(parts)}"
+    return f"what is the best of {effect.axis.name} depends on the rest: {' but '.join(parts)}"
 
 
 def _other(effect: Effect) -> str:

@@ -182,7 +182,7 @@ def test_of_several_axes_each_is_compared_with_the_others_fixed() -> None:
 
 def test_an_axis_whose_winner_depends_on_another_says_so() -> None:
     found = sentences(of_two_choices({("a", 1): 200.0, ("b", 1): 100.0, ("a", 8): 200.0, ("b", 8): 600.0}))
-    assert "fastest algorithm depends on the rest: b with nics 8 (3.00× a) but a with nics 1 (2.00× b)" in found[0]
+    assert "best of algorithm depends on the rest: b with nics 8 (3.00× a) but a with nics 1 (2.00× b)" in found[0]
 
 
 def test_of_equally_slow_settings_the_first_is_not_called_the_slowest_alone() -> None:

@@ -9,14 +9,16 @@ import pytest
 from rich.console import Console
 
 from clustersim.report import tables
-from clustersim.report.answer import rows, time_rows
+from clustersim.report.answer import MORE_COLUMNS, SHORT, rows, time_rows
+from clustersim.report.columns import COLUMNS
 from clustersim.report.findings import findings
 from clustersim.report.scaling import scaling_data
 from clustersim.report.sections import all_runs
+from clustersim.report.series import axis_headings, varied
 from clustersim.report.table import lines_below
 from clustersim.report.text_table import Row, TextTable, plain
 from clustersim.report.words import THIN
-from clustersim.results import Baseline, Run, Sweep
+from clustersim.results import BREAKDOWN, Baseline, Run, Sweep
 from tests.report.synthetic import make_run, make_sweep
 
 NAMES = ("all-reduce algorithm=hierarchical", "bounded-staleness bound=4")
@@ -188,7 +190,7 @@ def test_a_narrow_axis_breaks_between_words_and_never_inside_one() -> None:
     (part,) = table.parts(27)
     console.print(part)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    found = [line[5:21].strip() for line in lines[3:]]
+    found = [line[5:18].strip() for line in lines[3:]]
     assert found == ["tensor=8", "sequence_", "parallel=true", "recompute=", "selective"]
 
 
@@ -199,3 +201,14 @@ def test_stale_and_dropped_gradients_have_columns_where_there_are_any() -> None:
     old = replace(first, staleness={"mean": 14.9}, gradients={"applied": 90, "dropped": 10})
     headings, body = rows(replace(sweep, runs=(old, *rest)))
     assert {"15", "10\u202f%"} <= {body[0][headings.index(name)] for name in ("stale", "dropped")}
+
+
+def test_every_column_is_explained() -> None:
+    sweep = of_two_axes()
+    shown = [
+        *rows(sweep)[0],
+        *(column.heading for column in MORE_COLUMNS),
+        *(SHORT.get(part, part) for part in BREAKDOWN),
+    ]
+    axes = set(axis_headings(varied(sweep)))
+    assert [name for name in shown if name not in axes and name not in COLUMNS] == []
