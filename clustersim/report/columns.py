@@ -21,8 +21,8 @@ COLUMNS = {
     "tokens/s/GPU": "tokens per second over the number of GPUs",
     "MFU": "model FLOP utilisation: FLOP of the model per second over the peak of all GPUs at the scenario's "
     "precision, dense. Counted are matrix products and convolutions, forward and backward, with the output layer; a "
-    "causal attention counts only the pairs of tokens that its kernel computes, half of what formulas with 12 x layers x "
-    "width x tokens count. Embedding look-ups, norms and the optimizer are not counted",
+    "causal attention counts only the pairs of tokens that its kernel computes, half of what formulas with 12 x "
+    "layers x width x tokens count. Embedding look-ups, norms and the optimizer are not counted",
     "HFU": "hardware FLOP utilisation: as MFU, with the layers whose forward pass `recompute` repeats",
     "stale": "mean staleness: how many versions of the weights a gradient is behind those that it updates; 0 of "
     "synchronous training",
