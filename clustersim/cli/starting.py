@@ -12,12 +12,26 @@ from clustersim.errors import InputError
 
 
 def explain(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A key of a scenario, such as link or topology.link.")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY",
+            help="A key of a scenario, such as link or topology.link, or a column of the table, such as mfu.",
+        ),
+    ],
 ) -> None:
-    """Print what a key of a scenario takes, its default and its meaning."""
+    """Print what a key of a scenario takes, its default and its meaning, or what a column of the table means."""
+    from clustersim.report.columns import explained_column
     from clustersim.scenario.reference import explanation
 
-    typer.echo(explanation(key))
+    column = explained_column(key)
+    try:
+        found = explanation(key)
+    except InputError:
+        if not column:
+            raise
+        found = ""
+    typer.echo("\n\n".join(filter(None, (column, found))))
 
 
 def init(

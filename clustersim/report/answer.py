@@ -11,7 +11,7 @@ from clustersim.report.findings import findings
 from clustersim.report.limiting import busiest_words, limit_of, server_words, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.rate_words import length_words, unit_of_cost
+from clustersim.report.rate_words import SURER, dropped_share, length_words, unit_of_cost
 from clustersim.report.series import (
     axis_cell,
     axis_headings,
@@ -22,7 +22,7 @@ from clustersim.report.series import (
     setting,
     varied,
 )
-from clustersim.report.words import amount, count, duration, gpus, long_duration, percent, size, times
+from clustersim.report.words import amount, count, duration, gpus, long_duration, percent, size, times, versions
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 _TOLD = 0.05
@@ -84,7 +84,7 @@ def tiles(sweep: Sweep) -> tuple[Tile, ...]:
     found.append(_tokens(run))
     found.append(Tile("Samples per second", count(run.samples_per_s), low_high))
     found.append(_real_tokens(run))
-    found.append(_band(run))
+    found.append(_band(sweep, run))
     found.append(_limit(run))
     found.append(Tile("Iteration", duration(run.iteration_s), f"batch {count(run.batch_per_gpu)} per GPU"))
     found.append(Tile("Efficiency", percent(run.efficiency), _efficiency_note(run)))
@@ -138,11 +138,12 @@ def _memory(run: Run) -> Tile | None:
     return Tile("Memory", size(run.memory_bytes), where)
 
 
-def _band(run: Run) -> Tile:
+def _band(sweep: Sweep, run: Run) -> Tile:
     """Return the band of a run and what it rests on."""
     if run.band is None:
         return Tile("Band", "–", "unknown: too few checked forecasts")
-    return Tile(f"{percent(run.band.level)} band", band_range(run.band.samples_per_s), band_basis(run.band))
+    surer = f"; {SURER}" if len(sweep.runs) > 1 else ""
+    return Tile(f"{percent(run.band.level)} band", band_range(run.band.samples_per_s), band_basis(run.band) + surer)
 
 
 def _error(sweep: Sweep) -> Tile | None:
@@ -173,9 +174,9 @@ def _cost(run: Run) -> Tile | None:
     what = "to train" if run.time_to_train_s else f"for a million {unit}"
     energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
     energy_note = "" if energy is None else f"; its GPUs use at most {energy} kWh"
-    hourly = f"at $ {count(run.dollars_per_hour or 0.0)} an hour"
+    hourly = f"at ${count(run.dollars_per_hour or 0.0)} an hour"
     dollars = count(run.iteration_dollars * iterations) if total is None else amount(total)
-    return Tile("Cost", f"$ {dollars}", f"{what}, {hourly}{energy_note}")
+    return Tile("Cost", f"${dollars}", f"{what}, {hourly}{energy_note}")
 
 
 def _between(pair: tuple[float, float], level: str) -> str:
@@ -209,11 +210,11 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
-    more = [column for column in _MORE if column.is_shown(runs)]
+    more = [column for column in MORE_COLUMNS if column.is_shown(runs)]
     headings += [column.heading for column in more]
     body = []
     for run in runs:
-        cells = [count(run.num_gpus), *(axis_cell(key, run.axes.get(key)) for key in keys)]
+        cells = [count(run.num_gpus), *(axis_cell(key, run.axes[key]) if key in run.axes else "–" for key in keys)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
         cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
@@ -246,13 +247,16 @@ def _fills_memory(runs: Sequence[Run]) -> bool:
     return any(run.memory_bytes > 0.5 * (run.gpu_memory_bytes or float("inf")) for run in runs) or _has_tokens(runs)
 
 
-_MORE = (
+MORE_COLUMNS = (
     Column("tokens/s", lambda run: run.tokens_per_s, count, _has_tokens),
     Column("tokens/s/GPU", lambda run: run.tokens_per_s_per_gpu, count,
            lambda runs: _has_tokens(runs) and any(run.num_gpus > 1 for run in runs)),
     Column("MFU", lambda run: run.mfu, percent, _has_tokens),
     Column("HFU", lambda run: run.hfu, percent,
            lambda runs: _has_tokens(runs) and any(run.hfu != run.mfu for run in runs)),
+    Column("stale", lambda run: run.staleness.get("mean") or 0.0, versions,
+           lambda runs: any((run.staleness.get("mean") or 0.0) >= 0.05 for run in runs)),
+    Column("dropped", dropped_share, percent, lambda runs: any(map(dropped_share, runs))),
     Column("memory", lambda run: run.memory_bytes or None, size, _fills_memory),
     Column("$/h", lambda run: run.dollars_per_hour, count, _has_price("tokens", "samples")),
     Column("$/M tokens", lambda run: run.dollars_per_million("tokens"), count, _has_price("tokens")),
@@ -260,7 +264,7 @@ _MORE = (
     Column("$ total", lambda run: run.train_dollars, amount,
            lambda runs: any(run.train_dollars is not None for run in runs)),
 )  # fmt: skip
-"""Columns beside the rates: those of language models, memory where it may be short, and dollars."""
+"""Columns beside the rates: of language models, stale and dropped gradients, memory if it may be short, dollars."""
 
 
 def _known(value: float | None, text: Callable[[float], str]) -> str:
@@ -281,7 +285,7 @@ def time_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     runs = runs_in_order(sweep)
     shares = [{part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN} for run in runs]
     parts = [part for part in BREAKDOWN if any(row[part] >= 0.01 for row in shares)]
-    return [_SHORT.get(part, part) for part in parts], [[percent(row[part]) for part in parts] for row in shares]
+    return [SHORT.get(part, part) for part in parts], [[percent(row[part]) for part in parts] for row in shares]
 
 
-_SHORT = {"communication_exposed": "comm."}
+SHORT = {"communication_exposed": "comm."}

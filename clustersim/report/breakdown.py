@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.limiting import overhead
+from clustersim.report.options import main_cell, question_of
 from clustersim.report.palette import LABELS, PARTS, text_on
 from clustersim.report.series import headline, largest, of_model, run_label, series, setting
 from clustersim.report.words import duration, gpus, percent, plot_text, time_unit
@@ -50,7 +51,10 @@ def _names(sweep: Sweep, runs: list[Run]) -> list[str]:
 
 def breakdown_title(sweep: Sweep) -> str:
     """Name the largest part of an iteration at the largest size, compute excluded."""
-    run, rivals = headline(sweep), largest(sweep)
+    question = question_of(sweep)
+    cell = main_cell(question)
+    is_compared = len(question.choices) > 0 and len(cell.runs) > 1
+    run, rivals = (question.best(cell), cell.runs) if is_compared else (headline(sweep), largest(sweep))
     part = overhead(run)
     if part is None or run.breakdown_s[part] < 0.03 * run.iteration_s:
         return _all_computing(sweep, run, rivals[-1])

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clustersim.report.hints import hint, in_parentheses
 from clustersim.report.machine import IDEAL
 from clustersim.report.options import EQUAL, Axis, SweepCell, SweepQuestion
+from clustersim.report.per_axis import axes_compared
 from clustersim.report.rate_words import rate_words, training
 from clustersim.report.series import headline
 from clustersim.report.words import THIN, percent, times
 from clustersim.results import Run, Sweep
-from clustersim.results.comparing import share_within
 
 _ENOUGH = 0.95
 """Share of the best rate from which on a smaller value is said to be enough."""
-
-_LIKELY, _SURE = 0.5, 0.9
-"""Shares of checked pairs of forecasts whose ratio was off by less: a difference is then `probably` there, or sure."""
 
 _MOST_GROUPS = 3
 
@@ -32,6 +30,19 @@ class CellGroup:
     cells: tuple[SweepCell, ...]
 
 
+def axes_sentences(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> tuple[str, str]:
+    """Say what each of several axes gives, and then which setting is the fastest; empty where `comparison` tells."""
+    axes = axes_compared(question, main) if question.is_chosen and len(groups_of(question)) == 1 else ""
+    if not axes:
+        return "", ""
+    best = question.best(main)
+    ideal = f"on an {IDEAL} " if main.runs[0].has_ideal_network else ""
+    where = f"{question.where(main)}, " if question.conditions else ""
+    rate = f": {rate_words(best)}" if main.runs[0] is headline(sweep) else ""
+    fastest = f"fastest{_everywhere(question, main)} is {question.label(best)}"
+    return f"{ideal}{where}{axes}", f"{fastest}{rate}{training(sweep, best)}"
+
+
 def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
     """Say which setting is the fastest, for each group of conditions if it changes."""
     groups = groups_of(question)
@@ -42,13 +53,13 @@ def comparison(sweep: Sweep, question: SweepQuestion, main: SweepCell) -> str:
         where = " under all conditions" if question.conditions else ""
         every = "both settings" if len(main.runs) == 2 else f"all {len(main.runs)} settings"
         return f"{ideal}{every} are equally fast{where}, within {100 * EQUAL:.0f}{THIN}%"
-    rate = f"{rate_words(question.best(main))}, " if main.runs[0] is headline(sweep) else ""
+    rate = rate_words(question.best(main)) if main.runs[0] is headline(sweep) else ""
     if not question.is_chosen:
         return f"{ideal}{_loss(question, main)}"
     names, against = _ranking(question, main) if question.number is None else _numeric(question, question.number, main)
-    verb = "are" if " and " in names else "is"
+    verb = "are" if question.number is None and len(question.named(main)) > 1 else "is"
     where = f"{question.where(main)}, " if question.conditions else ""
-    found = f"{ideal}fastest{_everywhere(question, main)} {verb} {names}: {where}{rate}{against}"
+    found = f"{ideal}fastest{_everywhere(question, main)} {verb} {names}: {where}{f'{rate}, ' if rate else ''}{against}"
     return f"{found}{_other_end(question, main)}{training(sweep, question.best(main))}"
 
 
@@ -57,14 +68,16 @@ def _loss(question: SweepQuestion, cell: SweepCell) -> str:
     best, worst = cell.runs[0], cell.runs[-1]
     where = f"{question.where(cell)}, " if question.conditions else ""
     less = percent(1.0 - worst.samples_per_s / best.samples_per_s)
-    sure = _in_parentheses(hint(best, worst))
+    sure = in_parentheses(hint(best, worst))
     rate = f"{rate_words(worst)}, {less} less than with {question.label(best)}{sure}"
     return f"{where}{question.label(worst)} leaves {rate}"
 
 
 def _everywhere(question: SweepQuestion, main: SweepCell) -> str:
     """Say that one setting is the fastest in all cells; empty where some are equally fast in another."""
-    if len(question.cells) < 2 or any(len(cell.fastest) > len(main.fastest) for cell in question.cells):
+    named = [question.best(main)] if question.number or len(question.choices) > 1 else question.named(main)
+    is_true = all(question.label(run) in question.everywhere for run in named)
+    if len(question.cells) < 2 or not is_true or any(len(cell.fastest) > len(named) for cell in question.cells):
         return ""
     is_size = [axis.key for axis in question.conditions] == ["num_gpus"]
     return " at every size" if is_size else " under all conditions"
@@ -72,7 +85,7 @@ def _everywhere(question: SweepQuestion, main: SweepCell) -> str:
 
 def _other_end(question: SweepQuestion, main: SweepCell) -> str:
     """Give the factor over the slowest setting in the first cell too, where it is another one."""
-    first, slowest = question.cells[0], question.label(main.runs[-1])
+    first, slowest = question.cells[0], question.label(question.worst(main))
     if first is main:
         first = question.cells[-1]
     best, other = (run_labelled(question, first, label) for label in (question.label(question.best(main)), slowest))
@@ -83,19 +96,6 @@ def _other_end(question: SweepQuestion, main: SweepCell) -> str:
     if max(there / here, here / there) < _OTHER and not is_equal:
         return ""
     return f"; {question.where(first)}, {'equally fast' if is_equal else f'{times(there)} {slowest}'}"
-
-
-def hint(best: Run, other: Run) -> str:
-    """Return how sure it is that one run is faster than another; empty where it is sure."""
-    pairs = [run.interval.samples_per_s for run in (best, other) if run.interval is not None]
-    if len(pairs) == 2 and pairs[0][0] <= pairs[1][1]:
-        return "within the spread over seeds"
-    share = share_within(best.samples_per_s / other.samples_per_s)
-    return "" if share >= _SURE else "probably" if share >= _LIKELY else "less than the error of a comparison"
-
-
-def _in_parentheses(text: str) -> str:
-    return f" ({text})" if text else ""
 
 
 def groups_of(question: SweepQuestion) -> list[CellGroup]:
@@ -152,21 +152,29 @@ def _span(question: SweepQuestion, groups: list[CellGroup], group: CellGroup) ->
 
 def _ranking(question: SweepQuestion, cell: SweepCell) -> tuple[str, str]:
     """Return the fastest setting, and how many times as fast it is as the slowest one and the next."""
-    best, worst = cell.runs[0], cell.runs[-1]
-    equal = cell.fastest
+    best, worst = cell.runs[0], question.worst(cell)
+    equal = question.named(cell)
     names = " and ".join(question.label(run) for run in equal[:2])
     more = f" and {len(equal) - 2} more" if len(equal) > 2 else ""
-    if len(equal) == len(cell.runs):
+    if len(cell.fastest) == len(cell.runs):
         return f"{names}{more}", "the only setting"
-    following = cell.runs[len(equal)]
+    fast = len(cell.fastest)
+    following = worst if fast + len(cell.slowest) == len(cell.runs) else cell.runs[fast]
     against = f"{_factor(best, following)} {question.label(following)}"
-    sure = _in_parentheses(hint(best, following))
+    sure = in_parentheses(hint(best, following))
     if following is worst:
-        return f"{names}{more}", f"{_factor(best, worst)} the rate of {question.label(worst)}{sure}"
-    slowest = f"{_factor(best, worst)} the rate of {question.label(worst)}, the slowest"
-    if _in_parentheses(hint(best, worst)) != sure:
-        slowest += _in_parentheses(hint(best, worst))
+        return f"{names}{more}", f"{_factor(best, worst)} the rate of {_slowest(question, cell)}{sure}"
+    slowest = f"{_factor(best, worst)} the rate of {_slowest(question, cell)}, the slowest"
+    if in_parentheses(hint(best, worst)) != sure:
+        slowest += in_parentheses(hint(best, worst))
     return f"{names}{more}", f"{slowest}, and {against}, the next{sure}"
+
+
+def _slowest(question: SweepQuestion, cell: SweepCell) -> str:
+    """Name the slowest settings that are equally fast: two of them at most."""
+    slow = sorted(cell.slowest, key=question.places)
+    more = f" and {len(slow) - 2} more" if len(slow) > 2 else ""
+    return " and ".join(question.label(run) for run in slow[:2]) + more
 
 
 def _factor(best: Run, other: Run) -> str:
@@ -181,7 +189,7 @@ def _numeric(question: SweepQuestion, axis: Axis, cell: SweepCell) -> tuple[str,
     best = runs.index(question.best(cell))
     names = [axis.label(run) for run in runs]
     worst = cell.runs[-1]
-    sure = _in_parentheses(hint(runs[best], worst))
+    sure = in_parentheses(hint(runs[best], worst))
     by = f"{_factor(runs[best], worst)} the rate of {axis.label(worst)}, the slowest{sure}"
     enough = next(place for place, rate in enumerate(rates) if rate >= _ENOUGH * top)
     less = f"; {names[enough]} gives {percent(rates[enough] / top)} of that" if enough < best else ""
@@ -192,5 +200,7 @@ def _beyond(names: list[str], rates: list[float], best: int) -> str:
     """Say what values above the best one give."""
     if best == len(rates) - 1:
         return ""
-    loss = 1.0 - rates[-1] / rates[best]
-    return "; more gives nothing" if abs(loss) < EQUAL else f"; {names[-1]} gives {percent(loss)} less"
+    losses = [1.0 - rate / rates[best] for rate in rates[best + 1 :]]
+    if all(abs(loss) < EQUAL for loss in losses):
+        return "; more gives nothing"
+    return f"; {names[-1]} gives {percent(losses[-1])} less" if losses[-1] >= EQUAL else ""

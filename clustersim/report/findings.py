@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from clustersim.report.comparing import comparison, groups_of, run_labelled
+from itertools import pairwise
+
+from clustersim.report.comparing import axes_sentences, comparison, groups_of, run_labelled
 from clustersim.report.limiting import limit_of, limit_sentence, limits_of_two, share_of
 from clustersim.report.notes import notes
-from clustersim.report.options import SweepQuestion, main_cell, question_of
+from clustersim.report.options import EQUAL, SweepQuestion, main_cell, question_of
 from clustersim.report.palette import LABELS
 from clustersim.report.rate_words import rate_words, sentence_of_one
 from clustersim.report.series import headline
@@ -29,6 +31,9 @@ def findings(sweep: Sweep) -> tuple[str, ...]:
 def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
     """Return the sentences on the fastest run and on what limits it."""
     if question.choices:
+        axes, fastest = axes_sentences(sweep, question, main_cell(question))
+        if axes:
+            return [axes, f"{fastest}; {_uncapitalised(_limits(question))}"]
         return [comparison(sweep, question, main_cell(question)), _limits(question)]
     if any(axis.key == "model" for axis in question.conditions):
         return [_models(question), ""]
@@ -42,14 +47,18 @@ def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
 def _limits(question: SweepQuestion) -> str:
     """Say what limits the fastest and the slowest setting, or the fastest settings of two groups of conditions."""
     cell, groups = main_cell(question), groups_of(question)
-    best, worst, where = question.best(cell), cell.runs[-1], ""
+    best, worst, where = question.best(cell), question.worst(cell), ""
     if len(groups) > 1:
         other = groups[-2].best if groups[-1].best == question.label(best) else groups[-1].best
         worst, where = run_labelled(question, cell, other) or worst, question.where(cell)
     if worst is best:
         return limit_sentence(best, question.where(cell))
     found = limits_of_two(best, worst, (question.label(best), question.label(worst)))
-    return f"{where}, {found[:1].lower()}{found[1:]}" if where else found
+    return f"{where}, {_uncapitalised(found)}" if where else found
+
+
+def _uncapitalised(text: str) -> str:
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def _models(question: SweepQuestion) -> str:
@@ -66,21 +75,33 @@ def _models(question: SweepQuestion) -> str:
 def _sizes(sweep: Sweep, runs: list[Run]) -> str:
     """Say what the most GPUs train, and how many times what the fewest do."""
     first, last = runs[0], runs[-1]
-    against = f"{times(last.samples_per_s / first.samples_per_s)} the rate of {gpus(first.num_gpus)}"
-    return sentence_of_one(sweep, headline(sweep), f"{against}, at {percent(last.efficiency)} efficiency")
+    ratio = last.samples_per_s / first.samples_per_s
+    against = f"{times(ratio)} the rate of {gpus(first.num_gpus)}"
+    is_said_twice = last.speedup is not None and abs(last.speedup / ratio - 1) < EQUAL
+    efficiency = f"at {percent(last.efficiency)} efficiency"
+    return sentence_of_one(sweep, headline(sweep), efficiency if is_said_twice else f"{against}, {efficiency}")
 
 
 def _scaling(runs: list[Run]) -> str:
     """Say up to how many GPUs it pays to add some, and what limits the largest size, and from where on."""
-    pays = 0
-    while pays + 1 < len(runs) and _step(runs[pays], runs[pays + 1]) >= _PAYS:
-        pays += 1
-    if pays == len(runs) - 1:
+    pays = [_step(one, two) >= _PAYS for one, two in pairwise(runs)]
+    if all(pays):
         return f"every step to more GPUs pays; {_limit_from(runs)}"
-    one, two = runs[pays], runs[pays + 1]
+    if pays[-1]:
+        first = max(place for place, found in enumerate(pays) if not found) + 1
+        gain = _gain(*runs[first - 1 : first + 1])
+        return f"from {gpus(runs[first].num_gpus)} on every step to more pays ({gain}); {_limit_from(runs)}"
+    last = max((place + 1 for place, found in enumerate(pays) if found), default=0)
+    said = f"it pays to add GPUs up to {count(runs[last].num_gpus)}" if last else "it does not pay to add GPUs"
+    return f"{said}: {_gain(*runs[last : last + 2])}; {_limit_from(runs)}"
+
+
+def _gain(one: Run, two: Run) -> str:
+    """Say what a size trains beside the next smaller one."""
     ratio = two.samples_per_s / one.samples_per_s
-    gain = f"{count(two.num_gpus)} train {'only' if ratio >= 1 else 'less,'} {times(ratio)} as much"
-    return f"it pays to add GPUs up to {count(one.num_gpus)}: {gain}; {_limit_from(runs)}"
+    verb = "trains" if two.num_gpus == 1 else "train"
+    less = "only" if ratio >= 1 else "less,"
+    return f"{count(two.num_gpus)} {verb} {less} {times(ratio)} as much as {count(one.num_gpus)}"
 
 
 def _limit_from(runs: list[Run]) -> str:

@@ -90,8 +90,11 @@ def select_marks(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANK
     while len(marks) > max_marks and len(ranks) > 2:
         ranks = _ranks(waited, last, len(ranks) // 2)
         marks, notes = _drawn([by_rank[rank] for rank in ranks], MIN_BAR_SHARE * length, max_marks)
-    if len(ranks) < len(by_rank):
-        notes.insert(0, _ranks_note(len(ranks), len(by_rank), last))
+    num_ranks = max(run.num_gpus, len(by_rank))
+    if len(ranks) < num_ranks:
+        is_all = len(ranks) == len(by_rank)
+        shown = f"{len(ranks)} of {num_ranks} ranks are shown: only these are recorded."
+        notes.insert(0, shown if is_all else _ranks_note(len(ranks), num_ranks, last))
     in_calls_s = run.breakdown_s.get("communication_exposed", 0.0) if laid_out else 0.0
     if in_calls_s > max(exposed.values()) + 0.01 * run.iteration_s:
         notes.insert(
@@ -123,9 +126,14 @@ def _drawn(by_rank: list[list[Mark]], least_s: float, max_marks: int) -> tuple[l
         marks = [mark for own in by_rank for mark in merge_touching_marks(group_short_marks(own, least_s))]
         return marks, ["Adjacent spans of one kind are drawn as one bar."]
     if any(mark.num_spans > 1 and MICRO_BATCH in mark.name for mark in marks):
-        return marks, ["Spans too short to see in a pass of a micro-batch are merged into one bar per kind."]
+        each = "; each layer's forward is recomputed just before its backward" if _recomputes(marks) else ""
+        return marks, [f"Spans too short to see in a pass of a micro-batch are merged into one bar per kind{each}."]
     narrow = any(mark.num_spans > 1 for mark in marks)
     return marks, ["Spans too short to see are merged with their neighbours into one bar."] if narrow else []
+
+
+def _recomputes(marks: list[Mark]) -> bool:
+    return any(mark.kind == "recompute" and mark.num_spans > 1 for mark in marks)
 
 
 def _num_iterations(marks: list[Mark]) -> int:

@@ -66,36 +66,41 @@ def limits_of_two(best: Run, other: Run, names: tuple[str, str]) -> str:
     verb = "limits both:" if min(shares[part]) >= _LIMITS else "takes"
     one, two = map(percent, shares[part])
     found = f"{_capital(LABELS[part])} {verb} {one} of an iteration with {names[0]} and {two} with {names[1]}"
-    found += _links(other, part)
+    found += _links(other, part, " there")
     for also in told[1:2]:
-        found += (
-            f"; {LABELS[also]} takes {percent(shares[also][0])} and {percent(shares[also][1])}{_links(other, also)}"
-        )
+        here, there = map(percent, shares[also])
+        found += f"; {LABELS[also]} takes {here} and {there}{_links(other, also, f' with {names[1]}')}"
     return found
 
 
-def server_words(run: Run) -> str:
-    """Say how busy the busiest server is, where it is busier than any links and its queue is a limit; else empty."""
+def server_words(run: Run, where: str = "") -> str:
+    """Say how busy the busiest server is, where it is busier than any links and its queue is a limit; else empty.
+
+    `where` says of which run.
+    """
     busy = run.facts.get("server_busy", 0.0)
     if busy < max([_SATURATED, *(links.max_utilisation for links in run.link_classes)]):
         return ""
     each = duration(run.facts["server_s_per_gradient"])
     return (
-        f"the busiest server is at {percent(busy)}: it takes one gradient after another, {each} for each; "
+        f"the busiest server{where} is at {percent(busy)}: it takes one gradient after another, {each} for each; "
         "a larger servers.num divides this"
     )
 
 
-def busiest_words(run: Run, part: str) -> str:
-    """Name the busiest server or links and their load where a part is communication with them; otherwise empty."""
-    if part == "communication_exposed" and (words := server_words(run)):
+def busiest_words(run: Run, part: str, where: str = "") -> str:
+    """Name the busiest server or links and their load where a part is communication with them; otherwise empty.
+
+    `where` says of which run.
+    """
+    if part == "communication_exposed" and (words := server_words(run, where)):
         return words
     links = busiest_links(run) if part == "communication_exposed" else None
-    return "" if links is None else f"busiest links: {links.kind}, at {percent(links.max_utilisation)}"
+    return "" if links is None else f"busiest links{where}: {links.kind}, at {percent(links.max_utilisation)}"
 
 
-def _links(run: Run, part: str) -> str:
-    words = busiest_words(run, part)
+def _links(run: Run, part: str, where: str = "") -> str:
+    words = busiest_words(run, part, where)
     return f" ({words})" if words else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clustersim.report.words import THIN, plural
+from clustersim.report.words import THIN, count, plural
 from clustersim.results import Run, Sweep
 
 _MOST = 4
@@ -39,7 +39,8 @@ def is_ideal(sweep: Sweep) -> bool:
 def _cards(run: Run) -> str:
     if not run.cards:
         return ""
-    rate = f"{8e-9 * run.cards['bytes_per_s']:.3g}{THIN}Gbit/s"
+    gigabits = float(f"{8e-9 * run.cards['bytes_per_s']:.3g}")
+    rate = f"{count(gigabits)}{THIN}Gbit/s"
     return f"{plural(int(run.cards['per_host']), 'network card')} of {rate}"
 
 

@@ -31,8 +31,9 @@ class Mark:
 def group_short_marks(marks: Sequence[Mark], least_s: float) -> list[Mark]:
     """Return the marks of one rank, with those of a pass that are shorter than `least_s` merged.
 
-    They and their neighbours of the same pass become one bar per kind, in the order in which the kinds first occur. The
-    time of each kind, and start and end of the pass, do not change.
+    They and their neighbours of the same pass become one bar per kind, in the order in which the kinds first occur, but
+    a recomputed forward before the backward of its layers. The time of each kind, and start and end of the pass, do not
+    change.
     """
     return [mark for group in _groups(sorted(marks, key=lambda mark: mark.start_s), least_s) for mark in _bars(group)]
 
@@ -61,7 +62,7 @@ def _are_merged(before: Mark, mark: Mark, least_s: float) -> bool:
 def _bars(group: list[Mark]) -> Iterator[Mark]:
     """Yield one bar per kind of mark."""
     at_s = group[0].start_s
-    for kind in dict.fromkeys(mark.kind for mark in group):
+    for kind in sorted(dict.fromkeys(mark.kind for mark in group), key=lambda kind: kind != "recompute"):
         own = [mark for mark in group if mark.kind == kind]
         end_s = at_s + sum(mark.end_s - mark.start_s for mark in own)
         number = sum(mark.num_spans for mark in own)

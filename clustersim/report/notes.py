@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from clustersim.report.options import EQUAL, Axis, SweepCell, SweepQuestion, main_cell
+from clustersim.report.comparing import groups_of
+from clustersim.report.options import EQUAL, SweepCell, SweepQuestion, main_cell
+from clustersim.report.per_axis import axes_compared
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.rate_words import unit_of_cost
+from clustersim.report.rate_words import dropped_share, unit_of_cost
 from clustersim.report.series import headline, run_label
-from clustersim.report.words import count, duration, percent, times
+from clustersim.report.words import count, duration, percent, times, versions
 from clustersim.results import Run, Sweep
 
 _STALE = 0.5
@@ -29,7 +30,7 @@ def notes(sweep: Sweep, question: SweepQuestion) -> list[str]:
         _learning(question, main),
         _failures(main),
         _jobs(question, main),
-        _importance(question, main),
+        axes_compared(question, main) if len(groups_of(question)) > 1 else "",
         _reversal(question),
     ]
     found += [_published(sweep), _dollars_of_choices(question, main) or _dollars(sweep)]
@@ -43,11 +44,15 @@ def _learning(question: SweepQuestion, cell: SweepCell) -> str:
     best = question.best(cell)
     if max(ages) >= _STALE:
         return _staleness(question, (best, *(run for run in runs if run is not best)))
-    dropped = _dropped(best)
+    dropped = dropped_share(best)
     if dropped > EQUAL:
-        return f"{_named(question, best)} drops {percent(dropped)} of the gradients"
-    apart = _APART.get(best.features.strategy if best.features is not None else "")
-    return f"{apart}, so samples per second is not learning" if apart else ""
+        return f"with {_named(question, best)}, {percent(dropped)} of the gradients are dropped"
+    return f"{apart(best)}, so samples per second is not learning" if apart(best) else ""
+
+
+def apart(run: Run) -> str:
+    """Say that the copies of the weights of a run differ; empty where all are the same."""
+    return _APART.get(run.features.strategy if run.features is not None else "", "")
 
 
 def _staleness(question: SweepQuestion, runs: Sequence[Run]) -> str:
@@ -56,26 +61,18 @@ def _staleness(question: SweepQuestion, runs: Sequence[Run]) -> str:
     low, high = min(ages), max(ages)
     tail = "so samples per second is not learning"
     if high - low < 0.1 * high:
-        return f"gradients are {_age(high)} versions old, {tail}"
-    fresh = next((run for run, age in zip(runs, ages, strict=True) if age < _STALE), None)
+        return f"gradients are {versions(high)} versions old, {tail}"
+    fresh = next((run for run, age in zip(runs, ages, strict=True) if age < _STALE and not apart(run)), None)
     if ages[0] < _STALE:
-        return f"its gradients are fresh, those of {question.label(runs[ages.index(high)])} {_age(high)} versions old"
+        own = apart(runs[0]) or "its gradients are fresh"
+        return f"{own}, gradients of {question.label(runs[ages.index(high)])} are {versions(high)} versions old"
     if fresh is not None:
         return (
-            f"gradients of {question.label(runs[0])} are {_age(ages[0])} versions old, {tail}; "
+            f"gradients of {question.label(runs[0])} are {versions(ages[0])} versions old, {tail}; "
             f"{question.label(fresh)} is the fastest with fresh ones"
         )
     ends = question.label(runs[ages.index(low)]), question.label(runs[ages.index(high)])
-    return f"gradients are {_age(low)} ({ends[0]}) to {_age(high)} versions old ({ends[1]}), {tail}"
-
-
-def _age(versions: float) -> str:
-    return f"{versions:.0f}" if versions >= 9.95 else f"{versions:.1f}"
-
-
-def _dropped(run: Run) -> float:
-    total = sum(run.gradients.values())
-    return run.gradients.get("dropped", 0) / total if total else 0.0
+    return f"gradients are {versions(low)} ({ends[0]}) to {versions(high)} versions old ({ends[1]}), {tail}"
 
 
 def _named(question: SweepQuestion, run: Run) -> str:
@@ -107,65 +104,6 @@ def _jobs(question: SweepQuestion, cell: SweepCell) -> str:
         f"beside the other jobs {name} takes {times(slow[-1])} its time alone with {question.label(runs[-1])}, "
         f"and none more than {times(slow[0])} with {question.label(runs[0])}"
     )
-
-
-class Span(NamedTuple):
-    """The factor between the best and the worst value of an axis, all others at the best.
-
-    `enough` is the smallest value of a number that is as fast as any larger one, if there are larger ones.
-    """
-
-    factor: float
-    axis: Axis
-    best: Run
-    worst: Run
-    enough: str
-
-
-def spans(question: SweepQuestion, cell: SweepCell) -> list[Span]:
-    """Return the span of each choice, the widest first."""
-    best = cell.runs[0]
-    found = []
-    for axis in question.choices:
-        others = [other for other in question.choices if other is not axis]
-        alike = [run for run in cell.runs if all(other.place(run) == other.place(best) for other in others)]
-        worst = min(alike, key=lambda run: run.samples_per_s)
-        found.append(Span(best.samples_per_s / worst.samples_per_s, axis, best, worst, _enough(axis, alike)))
-    return sorted(found, key=lambda span: -span.factor)
-
-
-def _enough(axis: Axis, runs: Sequence[Run]) -> str:
-    """Return the label of the smallest value from which on a number changes nothing; empty for the largest."""
-    ordered = sorted(runs, key=axis.place)
-    if not axis.is_numeric or len(ordered) < 3:
-        return ""
-    last = ordered[-1].samples_per_s
-    flat = [abs(run.samples_per_s / last - 1.0) < EQUAL for run in ordered]
-    place = next(place for place in range(len(ordered)) if all(flat[place:]))
-    return axis.label(ordered[place]) if 0 < place < len(ordered) - 1 else ""
-
-
-def _beyond(span: Span) -> str:
-    return f", nothing beyond {span.enough}" if span.enough else ""
-
-
-def _importance(question: SweepQuestion, cell: SweepCell) -> str:
-    """Say which of several axes matters most, and which changes nothing."""
-    if len(question.choices) < 2:
-        return ""
-    found = spans(question, cell)
-    most, idle = found[0], [span.axis.name for span in found if span.factor < 1 + EQUAL]
-    if most.factor < 1 + EQUAL:
-        return ""
-    text = f"{most.axis.name} matters most ({times(most.factor)} from {most.axis.label(most.worst)} to "
-    text += f"{most.axis.label(most.best)}{_beyond(most)})"
-    rest = [
-        f"{span.axis.name} {times(span.factor)}{f' ({beyond[2:]})' if (beyond := _beyond(span)) else ''}"
-        for span in found[1:]
-        if span.factor >= 1 + EQUAL
-    ]
-    text += f", then {', '.join(rest)}" if rest else ""
-    return f"{text}, and {' and '.join(idle)} gives nothing" if idle else text
 
 
 def _reversal(question: SweepQuestion) -> str:

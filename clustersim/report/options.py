@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from clustersim.report.series import axis_value, short_labels, varied
+from clustersim.report.series import axis_value, inner_keys, short_labels, value_labels, varied
 from clustersim.report.words import gpus
 from clustersim.results import Run, Sweep
 from clustersim.units import read_quantity
@@ -37,12 +37,16 @@ EQUAL = 0.01
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis with its values, ascending if they are quantities of one kind, and the label of each value."""
+    """One axis with its values, ascending if they are quantities of one kind, and the label of each value.
+
+    `inner` are axes that only some of its values have; a value is then a tuple of its own and of theirs.
+    """
 
     key: str
     values: tuple[Any, ...]
     labels: tuple[str, ...]
     is_numeric: bool
+    inner: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -51,7 +55,7 @@ class Axis:
 
     def place(self, run: Run) -> int:
         """Return the place of a run's value among all values."""
-        return [repr(value) for value in self.values].index(repr(_value(run, self.key)))
+        return [repr(value) for value in self.values].index(repr(_value(run, self.key, self.inner)))
 
     def label(self, run: Run) -> str:
         """Return the label of a run's value."""
@@ -74,6 +78,11 @@ class SweepCell:
     def fastest(self) -> tuple[Run, ...]:
         """The runs that are as fast as the fastest one, within `EQUAL`."""
         return tuple(run for run in self.runs if self.runs[0].samples_per_s <= (1 + EQUAL) * run.samples_per_s)
+
+    @property
+    def slowest(self) -> tuple[Run, ...]:
+        """The runs that are as slow as the slowest one, within `EQUAL`."""
+        return tuple(run for run in self.runs if run.samples_per_s <= (1 + EQUAL) * self.runs[-1].samples_per_s)
 
 
 @dataclass(frozen=True)
@@ -100,9 +109,30 @@ class SweepQuestion:
         roots = {axis.key.partition(".")[0] for axis in self.choices}
         return not roots <= _CONDITIONS - _CHOSEN
 
+    def places(self, run: Run) -> tuple[int, ...]:
+        """Return the place of a run's value on each axis to choose on."""
+        return tuple(axis.place(run) for axis in self.choices)
+
+    @property
+    def everywhere(self) -> frozenset[str]:
+        """The settings that are as fast as the fastest one in every cell."""
+        return frozenset.intersection(*(frozenset(map(self.label, cell.fastest)) for cell in self.cells))
+
+    def named(self, cell: SweepCell) -> list[Run]:
+        """Return the fastest runs of a cell, those alone that are the fastest in every cell, if there are any."""
+        everywhere = self.everywhere
+        found = [run for run in cell.fastest if self.label(run) in everywhere]
+        return sorted(found or cell.fastest, key=self.places)
+
     def best(self, cell: SweepCell) -> Run:
-        """Return the fastest run of a cell; of equally fast values of a number that of the smallest."""
-        return cell.runs[0] if self.number is None else min(cell.fastest, key=self.number.place)
+        """Return the fastest run of a cell; of equally fast ones that of the smallest number, or of several axes."""
+        named = self.named(cell)
+        is_ordered = self.number is not None or len(self.choices) > 1
+        return named[0] if is_ordered else max(named, key=lambda run: run.samples_per_s)
+
+    def worst(self, cell: SweepCell) -> Run:
+        """Return the slowest run of a cell; of equally slow ones the first in the order of the axes."""
+        return min(cell.slowest, key=self.places)
 
     def where(self, cell: SweepCell) -> str:
         """Return the conditions of a cell: `on 8 GPUs, with cv 0.6`; empty without conditions."""
@@ -115,13 +145,15 @@ _PREPOSITIONS = {"num_gpus": "on", "model": "for"}
 
 def question_of(sweep: Sweep) -> SweepQuestion:
     """Return the question of a sweep: axes that only set the task are conditions, unless nothing else varies."""
-    keys = varied(sweep)
+    inside = inner_keys(sweep)
+    keys = [key for key in varied(sweep) if key not in inside]
     choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
     if not choices:
         choices = [key for key in keys if key != "model"]
     sizes = ["num_gpus"] if len({run.num_gpus for run in sweep.runs}) > 1 else []
     conditions = [*(key for key in keys if key not in choices), *sizes]
-    axes = {key: _axis(sweep.runs, key) for key in (*choices, *conditions)}
+    inner = {key: tuple(part for part, outer in inside.items() if outer == key) for key in keys}
+    axes = {key: _axis(sweep, key, inner.get(key, ())) for key in (*choices, *conditions)}
     found = tuple(axes[key] for key in conditions)
 
     def places(run: Run) -> tuple[int, ...]:
@@ -133,8 +165,8 @@ def question_of(sweep: Sweep) -> SweepQuestion:
 
 
 def axis_name(key: str) -> str:
-    """Return the last part of a key, with spaces."""
-    return key.removesuffix(".kind").rpartition(".")[2].replace("_", " ")
+    """Return the last part of a key that is a name, with spaces."""
+    return key.removesuffix(".kind").removesuffix(".num").rpartition(".")[2].replace("_", " ")
 
 
 def main_cell(question: SweepQuestion) -> SweepCell:
@@ -148,26 +180,44 @@ def main_cell(question: SweepQuestion) -> SweepCell:
     return widest if main.factor <= 1 + EQUAL < widest.factor else main
 
 
-def _value(run: Run, key: str) -> Any:
+def enough(axis: Axis, runs: Sequence[Run]) -> str:
+    """Return the label of the smallest value from which on a number changes nothing; empty for the largest."""
+    ordered = sorted(runs, key=axis.place)
+    if not axis.is_numeric or len(ordered) < 3:
+        return ""
+    last = ordered[-1].samples_per_s
+    flat = [abs(run.samples_per_s / last - 1.0) < EQUAL for run in ordered]
+    place = next(place for place in range(len(ordered)) if all(flat[place:]))
+    return axis.label(ordered[place]) if 0 < place < len(ordered) - 1 else ""
+
+
+def _value(run: Run, key: str, inner: Sequence[str] = ()) -> Any:
+    if inner:
+        return (run.axes.get(key), *((part, run.axes[part]) for part in inner if part in run.axes))
     return run.num_gpus if key == "num_gpus" else run.axes.get(key)
 
 
-def _axis(runs: Sequence[Run], key: str) -> Axis:
-    values = list({repr(_value(run, key)): _value(run, key) for run in runs}.values())
+def _axis(sweep: Sweep, key: str, inner: tuple[str, ...]) -> Axis:
+    values = list({repr(value): value for value in (_value(run, key, inner) for run in sweep.runs)}.values())
     numbers = [_number(value) for value in values]
     is_numeric = (
         len({None if number is None else number[0] for number in numbers} - {None}) == 1 and None not in numbers
     )
     if is_numeric:
         values.sort(key=lambda value: (_number(value) or ("", 0.0))[1])
-    return Axis(key, tuple(values), _labels(key, values, is_numeric), is_numeric)
+    return Axis(key, tuple(values), _labels(sweep, key, values, inner, is_numeric), is_numeric, inner)
 
 
-def _labels(key: str, values: Sequence[Any], is_numeric: bool) -> tuple[str, ...]:
+def _labels(sweep: Sweep, key: str, values: Sequence[Any], inner: Sequence[str], is_numeric: bool) -> tuple[str, ...]:
     """Return the labels of values; quantities such as `400 Gbit/s` follow the name of their axis."""
     if key == "num_gpus":
         return tuple(gpus(value) for value in values)
-    labels = [axis_value(key, value) for value in values]
+    known = value_labels(sweep, key)
+    if inner:
+        first = [known.get(repr(value[0])) or axis_value(key, value[0]) for value in values]
+        rest = [[axis_value(*part) for part in value[1:]] for value in values]
+        return tuple(short_labels([" ".join((one, *more)) for one, more in zip(first, rest, strict=True)]))
+    labels = [known.get(repr(value)) or axis_value(key, value) for value in values]
     if not is_numeric:
         return tuple(short_labels(labels))
     name = axis_name(key)

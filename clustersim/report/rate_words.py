@@ -10,10 +10,19 @@ from clustersim.report.machine import IDEAL
 from clustersim.report.words import amount, count, gpus, long_duration, percent, times
 from clustersim.results import Run, Sweep
 
+SURER = "comparisons are surer than each rate: forecasts of one sweep share most of their errors"
+"""What a reader must know who sees bands that overlap."""
+
 
 def unit_of_cost(runs: Sequence[Run]) -> Literal["tokens", "samples"]:
     """Return what is trained at a price: tokens where all runs know how many a sample has, otherwise samples."""
     return "tokens" if all(run.tokens_per_sample for run in runs) else "samples"
+
+
+def dropped_share(run: Run) -> float:
+    """Return the share of the gradients that are dropped."""
+    total = sum(run.gradients.values())
+    return run.gradients.get("dropped", 0) / total if total else 0.0
 
 
 def rate_words(run: Run) -> str:

@@ -9,11 +9,11 @@ from clustersim.report.words import count, gpus, percent, plot_text, shortened, 
 
 
 def draw_rates(data: Scaling) -> Figure:
-    """Draw the one point of each line as a marker with its band, the fastest on top; dashed: the ideal."""
-    lines = sorted(data.lines, key=lambda line: -line.rate[0])
+    """Draw the one point of each line as a marker with its band, in the order of the table; dashed: its ideal."""
+    lines = list(data.lines)
     names = [plot_text(shortened(line.label or gpus(line.num_gpus[0]), 44)) for line in lines]
     number = lines[0].num_gpus[0]
-    ideal = [slope * number for slope in data.ideal]
+    ideal = [line.rate[0] / line.efficiency[0] for line in lines]
     points = [point.rate for point in data.points]
     longest = max([high for line in lines for _, high in [_ends(line) or (0.0, line.rate[0])]] + ideal + points)
     what, baseline = ("Speedup", f"; baseline: {data.basis}") if data.metric == "speedup" else ("Samples/s", "")
@@ -22,7 +22,7 @@ def draw_rates(data: Scaling) -> Figure:
     band = f"; whiskers {whiskers}" if whiskers else ""
     drawn = layout(
         110 + 34 * len(lines),
-        shapes=[_ideal(rate) for rate in ideal],
+        shapes=[_ideal(rate, place) for place, rate in enumerate(ideal)],
         xaxis=axis("speedup" if data.metric == "speedup" else "samples/s", range=[0, 1.12 * longest]),
         yaxis=axis(tickvals=list(range(len(lines))), ticktext=names, range=[len(lines) - 0.4, -0.6], fixedrange=True),
         legend=legend(),
@@ -30,7 +30,8 @@ def draw_rates(data: Scaling) -> Figure:
     )
     traces = [_marker(data, line, place) for place, line in enumerate(lines)]
     traces += [_published(data, lines)] if points else []
-    under = f"{what} at {gpus(number)}, one row per setting{baseline}{band}; dashed: ideal."
+    under = f"{what} at {gpus(number)}, one row per setting{baseline}{band}; "
+    under += "dashed: the ideal of each row, the rate per GPU of its baseline on all GPUs."
     narrow = {**names_over([line.label or gpus(number) for line in lines]), "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})
 
@@ -75,6 +76,7 @@ def _published(data: Scaling, lines: list[ScalingLine]) -> Json:
     }
 
 
-def _ideal(rate: float) -> Json:
+def _ideal(rate: float, place: int) -> Json:
+    """Return a dashed line at a rate in one row."""
     line = {"color": "@muted", "width": 1.2, "dash": "dash"}
-    return {"type": "line", "yref": "paper", "x0": rate, "x1": rate, "y0": 0, "y1": 1, "line": line}
+    return {"type": "line", "x0": rate, "x1": rate, "y0": place - 0.5, "y1": place + 0.5, "line": line}

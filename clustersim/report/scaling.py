@@ -8,7 +8,9 @@ from math import ceil, floor, log10
 
 from clustersim.report.baselines import speedups_compare
 from clustersim.report.figure import Figure, Json, axis, layout, legend, merged
+from clustersim.report.options import EQUAL, main_cell, question_of
 from clustersim.report.palette import series_colour, series_marker
+from clustersim.report.per_axis import axes_compared
 from clustersim.report.published import METRICS, compare, in_unit
 from clustersim.report.series import Series, basis, headline, largest, of_model, run_label, series
 from clustersim.report.words import count, gpus, percent, plot_text, times
@@ -52,7 +54,7 @@ class PublishedPoint:
 class Scaling:
     """The figure in numbers. `ideal` is the rate per GPU of each ideal line.
 
-    `one_size`: there are several settings of one size each, so that each line would be one point.
+    `one_size`: each setting has one size, so that each line would be one point.
     """
 
     metric: str  # speedup or samples_per_s
@@ -82,7 +84,7 @@ def scaling_data(sweep: Sweep) -> Scaling:
         lines=lines,
         points=tuple(point for one in found for run in one.runs for point in _points(sweep, run, one.label, metric)),
         ideal=_ideal(lines),
-        one_size=len(lines) > 1 and all(len(line.num_gpus) == 1 for line in lines),
+        one_size=all(len(line.num_gpus) == 1 for line in lines),
         basis=basis(sweep),
         level=min(levels) if levels else None,
         band_level=next((run.band.level for run in sweep.runs if run.band), None),
@@ -91,11 +93,15 @@ def scaling_data(sweep: Sweep) -> Scaling:
 
 def scaling_title(sweep: Sweep) -> str:
     """Name the gain of the largest size, or the best series where there are several."""
-    run, rivals = headline(sweep), largest(sweep)
+    question = question_of(sweep)
+    cell = main_cell(question)
+    run, rivals = headline(sweep), cell.runs if question.choices else largest(sweep)
     if len(rivals) > 1:
-        best, worst = run_label(sweep, rivals[0]), run_label(sweep, rivals[-1])
+        if question.is_chosen and (axes := axes_compared(question, cell).partition("; ")[0]):
+            return f"At {gpus(rivals[0].num_gpus)}, {axes}"
+        best, worst = run_label(sweep, question.best(cell)), run_label(sweep, question.worst(cell))
         factor = rivals[0].samples_per_s / rivals[-1].samples_per_s
-        if factor < 1.01:
+        if factor <= 1 + EQUAL:
             every = "both settings" if len(rivals) == 2 else f"all {len(rivals)} settings"
             return f"At {gpus(run.num_gpus)}, {every}{of_model(sweep)} are equally fast within 1 %"
         return f"{best}: {times(factor)} the throughput of {worst.partition(', ')[2] or worst}"
@@ -159,7 +165,7 @@ def draw_scaling(data: Scaling) -> Figure:
     rates += [slope * number for slope in data.ideal for number in (sizes[0], sizes[-1])]
     rates += [end for line in data.lines for pair in line.band for end in pair or ()]
     x_range, y_range = _log_range(sizes, 0.12), _log_range(rates, 0.08)
-    traces = [_ideal_trace(slope, sizes, first=not number) for number, slope in enumerate(data.ideal)]
+    traces = [_ideal_trace(data, slope, sizes) for slope in data.ideal]
     for number, line in enumerate(data.lines):
         traces += _line_traces(data, line, number)
     if data.points:
@@ -226,14 +232,21 @@ def _decade_ticks(values: list[float]) -> Json:
     return {"tickvals": ticks, "ticktext": [count(float(f"{tick:.1g}")) for tick in ticks]}
 
 
-def _ideal_trace(slope: float, sizes: list[int], first: bool) -> Json:
+def _ideal_name(data: Scaling, slope: float) -> str:
+    """Return what an ideal line is of: the lines with this rate per GPU, where several have their own."""
+    own = [line.label for line in data.lines if any(abs(slope / each - 1.0) < 0.01 for each in _ideal((line,)))]
+    if len(data.ideal) == 1 or not own:
+        return "ideal"
+    return f"ideal, {plot_text(own[0])}{f' and {len(own) - 1} more' if len(own) > 1 else ''}"
+
+
+def _ideal_trace(data: Scaling, slope: float, sizes: list[int]) -> Json:
     ends = [sizes[0] * 0.75, sizes[-1] * 1.33]
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": "ideal",
-        "legendgroup": "ideal",
-        "showlegend": first,
+        "name": _ideal_name(data, slope),
+        "showlegend": True,
         "x": ends,
         "y": [slope * end for end in ends],
         "line": {"color": "@muted", "width": 1.2, "dash": "dash"},

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clustersim.report.layout_words import DEGREES, layout_labels
 from clustersim.report.words import count, gpus
 from clustersim.results import Run, Sweep
 
@@ -40,22 +41,60 @@ def settings(sweep: Sweep) -> dict[str, str]:
     """Return the labels of runs by their varying axes except the number of GPUs (`ring, batch 32`), by `_axes_key`."""
     keys = varied(sweep)
     runs = {_axes_key(run, keys): run for run in sweep.runs}
-    names = short_labels([_full_label(run, keys) for run in runs.values()])
+    values = {key: value_labels(sweep, key) for key in keys}
+    names = short_labels([_full_label(run, keys, values) for run in runs.values()])
     return dict(zip(runs, names, strict=True))
+
+
+def value_labels(sweep: Sweep, key: str) -> dict[str, str]:
+    """Return a label that is clear by itself for each value of an axis, by its `repr`."""
+    values = {repr(run.axes[key]): run.axes[key] for run in sweep.runs if key in run.axes}
+    given = list(values.values())
+    short = layout_labels(sweep, given) if key == "parallelism" else _kinds_of_lists(key, given)
+    labels = [axis_value(key, value) for value in given] if short is None else short
+    return dict(zip(values, labels, strict=True))
+
+
+_LIST_OF_ONE = re.compile(r"\[\{kind: ([\w-]+)[^\[\]{}]*(?:\[[^\[\]]*\][^\[\]{}]*)*\}\]")
+
+
+def _kinds_of_lists(key: str, values: Sequence[Any]) -> list[str] | None:
+    """Return the kinds of the members of lists of at most one, such as `stragglers: [[], [{kind: constant}]]`.
+
+    None where there are other values or two of one kind.
+    """
+    found = [_LIST_OF_ONE.fullmatch(str(value)) for value in values]
+    labels = [f"no {axis_value(key, None)[3:]}" if match is None else match[1] for match in found]
+    is_known = all(match is not None or str(value) == "[]" for match, value in zip(found, values, strict=True))
+    return labels if is_known and len(set(labels)) == len(labels) > 0 and any(found) else None
+
+
+def inner_keys(sweep: Sweep) -> dict[str, str]:
+    """Return the varied keys that only some values of another axis have, with the key of that axis.
+
+    In `strategy: [ring, {kind: softsync, n: [1, 4]}]`, `strategy.n` is inside `strategy`.
+    """
+    keys = varied(sweep)
+    partial = {key for key in keys if any(key not in run.axes for run in sweep.runs)}
+    found = {key: [outer for outer in keys if outer not in partial and key.startswith(f"{outer}.")] for key in partial}
+    return {key: max(found[key], key=len) for key in keys if found.get(key)}
 
 
 def setting(sweep: Sweep, run: Run) -> str:
     """Return the label of one run among the `settings` of its sweep."""
     keys = varied(sweep)
-    return settings(sweep).get(_axes_key(run, keys)) or _full_label(run, keys)
+    found = settings(sweep).get(_axes_key(run, keys))
+    return found or _full_label(run, keys, {key: value_labels(sweep, key) for key in keys})
 
 
 def _axes_key(run: Run, keys: tuple[str, ...]) -> str:
     return repr([run.axes.get(key) for key in keys])
 
 
-def _full_label(run: Run, keys: tuple[str, ...]) -> str:
-    return ", ".join(axis_value(key, run.axes.get(key)) for key in keys)
+def _full_label(run: Run, keys: tuple[str, ...], values: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the labels of a run's values, without the axes that it does not have."""
+    given = {key: run.axes[key] for key in keys if key in run.axes}
+    return ", ".join(values[key].get(repr(value)) or axis_value(key, value) for key, value in given.items())
 
 
 def short_labels(labels: Sequence[str]) -> list[str]:
@@ -113,7 +152,9 @@ def axis_value(key: str, value: Any) -> str:
     >>> axis_value("parallelism.offload", "optimizer"), axis_value("compression.kind", "none")
     ('offload optimizer', 'compression none')
     """
-    leaf = key.removesuffix(".kind").rpartition(".")[2]
+    leaf = key.removesuffix(".kind").removesuffix(".num").rpartition(".")[2]
+    if key == f"parallelism.{leaf}":
+        leaf = DEGREES.get(leaf, leaf)
     if value is None:
         return f"no {leaf}"
     if isinstance(value, bool):
@@ -121,7 +162,7 @@ def axis_value(key: str, value: Any) -> str:
     if isinstance(value, int | float):
         if len(leaf) == 1:
             return f"{leaf}={count(value)}"
-        return f"{key if leaf in ('per_gpu', 'global', 'num') else leaf} {count(value)}"
+        return f"{key if leaf in ('per_gpu', 'global') else leaf} {count(value)}"
     if isinstance(value, Mapping):
         inner = (
             axis_value(key if name == "kind" else name, part)

@@ -13,6 +13,7 @@ from clustersim.report.baselines import baseline_lines
 from clustersim.report.findings import findings
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
+from clustersim.report.rate_words import SURER
 from clustersim.report.series import series, varied
 from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import percent
@@ -73,7 +74,9 @@ def _shares(sweep: Sweep) -> TextTable:
 
 def lines_below(sweep: Sweep) -> list[str]:
     """Return the lines of text below the table: what speedups are over, what bands rest on, and what is measured."""
-    return [*baseline_lines(sweep), *band_lines(sweep), *anchor_lines(sweep)]
+    bands = band_lines(sweep)
+    surer = [SURER] if bands and len(sweep.runs) > 1 else []
+    return [*baseline_lines(sweep), *bands, *surer, *anchor_lines(sweep)]
 
 
 def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LEAST_AXIS = 16
-"""Characters to which the column of an axis is wrapped at most; a shorter one keeps its width."""
+"""Characters to which the column of an axis is wrapped at most, or its longest word; a shorter one keeps its width."""
+
+_WORD = re.compile(r"(?:[^ _=,]|,(?=\d))+[_=,]*|[_=,]+")
+"""What stays on one line in the column of an axis: lines break at spaces and after `_`, `=` and `,`."""
 
 _NO_BREAK = "\u00a0"
 
@@ -48,7 +52,7 @@ class TextTable:
         groups = self._groups(columns)
         if groups is None:
             return [self._as_lines(columns)]
-        tables: list[Table | str] = [self._rich(group, number == 0) for number, group in enumerate(groups)]
+        tables: list[Table | str] = [self._rich(group, number == 0, columns) for number, group in enumerate(groups)]
         return [*tables, "\n".join(self._caption_lines(columns))] if self.caption else tables
 
     def width(self) -> int:
@@ -72,7 +76,7 @@ class TextTable:
 
     def _groups(self, columns: int) -> list[list[int]] | None:
         """Return the columns of each part without the named ones; None if one does not fit beside these."""
-        named = [self._widest(0), *(min(_LEAST_AXIS, self._widest(column)) for column in range(1, self.num_named))]
+        named = [self._least(column) for column in range(self.num_named)]
         groups: list[list[int]] = []
         free = -1
         for column in range(self.num_named, len(self.headings)):
@@ -86,7 +90,26 @@ class TextTable:
             free -= needed
         return groups
 
-    def _rich(self, group: Sequence[int], is_first: bool) -> Table:
+    def _least(self, column: int) -> int:
+        """Return the characters to which a named column can be wrapped."""
+        if not 0 < column < self.num_named:
+            return self._widest(column)
+        texts = (self.headings[column], *(row.cells[column] for row in self.rows))
+        words = (word for text in texts for word in _WORD.findall(text))
+        return min(self._widest(column), max(_LEAST_AXIS, *map(len, words)))
+
+    def _widths(self, shown: Sequence[int], columns: int | None) -> dict[int, int]:
+        """Return the width of each column: the widest ones of axes are wrapped until all fit in `columns`."""
+        widths = {column: self._widest(column) for column in shown}
+        least = {column: self._least(column) for column in shown}
+        while columns is not None and sum(widths.values()) + len(shown) - 1 > columns:
+            wide = [column for column in shown if widths[column] > least[column]]
+            if not wide:
+                break
+            widths[max(wide, key=lambda column: widths[column])] -= 1
+        return widths
+
+    def _rich(self, group: Sequence[int], is_first: bool, columns: int | None = None) -> Table:
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -95,13 +118,14 @@ class TextTable:
         if is_first:
             table.title, table.title_justify = Text(plain(self.title)), "left"
         shown = [*range(self.num_named), *group]
+        widths = self._widths(shown, columns)
         for column in shown:
             heading, may_wrap = self.headings[column], 0 < column < self.num_named
             side: Literal["left", "right"] = "left" if heading in self.left else "right"
             table.add_column(plain(heading), justify=side, no_wrap=not may_wrap, overflow="fold")
         for row in self.rows:
             if any(row.cells[column] for column in group):
-                table.add_row(*(Text(plain(row.cells[column]), row.style) for column in shown))
+                table.add_row(*(Text(plain(_broken(row.cells[column], widths[column])), row.style) for column in shown))
         return table
 
     def _as_lines(self, columns: int) -> str:
@@ -115,6 +139,28 @@ class TextTable:
                     lines += wrapped(f"{heading} {text}", columns)
         lines += ["", *self._caption_lines(columns)]
         return "\n".join(lines).replace(_NO_BREAK, " ").rstrip()
+
+
+def _broken(text: str, width: int) -> str:
+    """Return a cell as lines of at most so many characters, broken at spaces, else after `_`, `=` and `,`.
+
+    >>> _broken("tensor=8 sequence_parallel=true", 18).split(chr(10))
+    ['tensor=8', 'sequence_parallel=', 'true']
+    """
+    lines = [""]
+    if len(plain(text)) <= width:
+        return text
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}".strip(" ")
+        if len(joined) <= width:
+            lines[-1] = joined
+            continue
+        lines += [""] if lines[-1] else []
+        for part in _WORD.findall(word):
+            if lines[-1] and len(f"{lines[-1]}{part}") > width:
+                lines.append("")
+            lines[-1] += part
+    return "\n".join(lines)
 
 
 def wrapped(text: str, columns: int) -> list[str]:

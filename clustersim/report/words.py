@@ -112,6 +112,15 @@ def sort_number(text: str) -> float | None:
     return float(found[1].replace(THIN, "").replace("−", "-")) * _UNITS.get(found[2], 1.0)
 
 
+def versions(age: float) -> str:
+    """Return a mean staleness in versions of the weights.
+
+    >>> versions(14.92), versions(0.97)
+    ('15', '1.0')
+    """
+    return f"{age:.0f}" if age >= 9.95 else f"{age:.1f}"
+
+
 def plural(number: int, one: str) -> str:
     """Return a count with its noun.
 

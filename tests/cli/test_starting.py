@@ -59,6 +59,15 @@ def test_explain_finds_a_key_by_its_end_and_says_what_it_takes(capsys: pytest.Ca
     assert "tensor parallelism is `parallelism: {tensor: N}`" in capsys.readouterr().err
 
 
+def test_explain_says_what_the_columns_of_the_table_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "mfu"]) == 0
+    out = capsys.readouterr().out
+    assert "a causal attention counts only the pairs of tokens that its kernel computes" in out
+    assert main(["explain", "memory"]) == 0
+    assert "memory of the GPU that holds most" in capsys.readouterr().out
+    assert main(["explain", "mfuu"]) == 3
+
+
 def test_list_finds_a_word_at_the_beginning_of_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "roce"]) == 0
     out = capsys.readouterr().out

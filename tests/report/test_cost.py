@@ -21,16 +21,16 @@ def priced(**changes: float | None) -> Run:
 
 
 def test_a_million_samples_cost_what_their_iterations_do() -> None:
-    assert cost_of(priced()) == ("$ 20", "for a million samples, at $ 7.2 an hour; its GPUs use at most 1 kWh")
+    assert cost_of(priced()) == ("$20", "for a million samples, at $7.2 an hour; its GPUs use at most 1 kWh")
 
 
 def test_a_training_costs_what_its_hours_do() -> None:
     assert cost_of(priced(time_to_train_s=20_000.0)) == (
-        "$ 40",
-        "to train, at $ 7.2 an hour; its GPUs use at most 2 kWh",
+        "$40",
+        "to train, at $7.2 an hour; its GPUs use at most 2 kWh",
     )
 
 
 def test_energy_is_left_out_where_no_sheet_says_and_the_cost_too() -> None:
-    assert cost_of(priced(iteration_joules=None))[1] == "for a million samples, at $ 7.2 an hour"
+    assert cost_of(priced(iteration_joules=None))[1] == "for a million samples, at $7.2 an hour"
     assert "Cost" not in {tile.label for tile in tiles(sweep_of(priced(iteration_dollars=None)))}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clustersim.report.answer import answer
-from clustersim.report.comparing import hint
 from clustersim.report.findings import findings
+from clustersim.report.hints import hint
 from clustersim.report.options import main_cell, question_of
 from clustersim.report.text_table import plain
 from clustersim.results import BREAKDOWN, Interval, LinkClass, Run, Sweep
@@ -66,7 +69,7 @@ def test_values_within_one_per_cent_are_equal() -> None:
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 100.4}))
     assert first == "Both settings are equally fast, within 1%."
     (first, _) = sentences(over("strategy.algorithm", {"ring": 100.0, "tree": 100.4, "doubling": 50.0}))
-    assert first == "Fastest are tree and ring: 100 samples per second, 2.01× the rate of doubling."
+    assert first == "Fastest are ring and tree: 100 samples per second, 2.01× the rate of doubling."
 
 
 def test_a_number_is_said_up_to_where_it_gains() -> None:
@@ -141,9 +144,10 @@ def test_of_several_axes_the_one_that_matters_most_and_the_idle_one_are_said() -
         for tensor in (1, 8) for overlap in (True, False) for link in ("200 Gbit/s", "400 Gbit/s")
     ]  # fmt: skip
     found = sentences(sweep_of(*runs))
-    assert found[-1] == (
-        "Tensor matters most (3.00× from tensor 8 to tensor 1), then overlap 1.20×, and link gives nothing."
+    assert found[0] == (
+        "TP 1 is always faster than TP 8: 3.00×; overlap on gives 1.20× the rate of overlap off; link gives nothing."
     )
+    assert found[1].startswith("Fastest is TP 1, overlap on, link 200 Gbit/s: 360 samples per second; compute limits")
 
 
 def test_of_a_number_among_other_axes_the_value_that_is_enough_is_said() -> None:
@@ -152,9 +156,85 @@ def test_of_a_number_among_other_axes_the_value_that_is_enough_is_said() -> None
         run_at(100.0 * gain * (3.0 if tensor == 1 else 1.0), {"parallelism.tensor": tensor, "topology.link": link})
         for tensor in (1, 8) for link, gain in gains.items()
     ]  # fmt: skip
-    assert sentences(sweep_of(*runs))[-1] == (
-        "Tensor matters most (3.00× from tensor 8 to tensor 1), then link 1.50× (nothing beyond link 200 Gbit/s)."
+    assert sentences(sweep_of(*runs))[0] == (
+        "TP 1 is always faster than TP 8: 3.00×; link 200 Gbit/s gives 1.50× the rate of link 100 Gbit/s "
+        "(nothing beyond link 200 Gbit/s)."
     )
+
+
+def of_two_choices(rates: Mapping[tuple[str, int], float]) -> Sweep:
+    return sweep_of(
+        *(
+            run_at(rate, {"strategy.algorithm": name, "topology.host.nics": nics})
+            for (name, nics), rate in rates.items()
+        )
+    )
+
+
+def test_of_several_axes_each_is_compared_with_the_others_fixed() -> None:
+    """A layout and a number of cards: 1.30× mixed both."""
+    found = sentences(of_two_choices({("a", 1): 200.0, ("b", 1): 100.0, ("a", 8): 330.0, ("b", 8): 110.0}))
+    assert found[0] == (
+        "A is always faster than b: 2.00× with nics 1, 3.00× with nics 8; "
+        "nics 8 gives 1.10× to 1.65× the rate of nics 1."
+    )
+
+
+def test_an_axis_whose_winner_depends_on_another_says_so() -> None:
+    found = sentences(of_two_choices({("a", 1): 200.0, ("b", 1): 100.0, ("a", 8): 200.0, ("b", 8): 600.0}))
+    assert "best of algorithm depends on the rest: b with nics 8 (3.00× a) but a with nics 1 (2.00× b)" in found[0]
+
+
+def test_of_equally_slow_settings_the_first_is_not_called_the_slowest_alone() -> None:
+    """200 and 400 Gbit/s tie: the slower card must not be the faster one."""
+    (first, _) = sentences(over("strategy.algorithm", {"ring": 200.0, "tree": 100.0, "doubling": 100.1}))
+    assert first.endswith("2.00× the rate of tree and doubling.")
+
+
+def test_an_axis_that_only_some_settings_have_belongs_to_their_label() -> None:
+    """`strategy: [server, {kind: softsync, n: [1, 4]}]`: n is no axis of the server."""
+    runs = [run_at(100.0, {"strategy": "server"})]
+    runs += [run_at(rate, {"strategy": "softsync", "strategy.n": n}) for n, rate in ((1, 150.0), (4, 300.0))]
+    question = question_of(sweep_of(*runs))
+    assert [axis.labels for axis in question.choices] == [("server", "softsync n=1", "softsync n=4")]
+    (first, _) = sentences(sweep_of(*runs))
+    assert first == (
+        "Fastest is softsync n=4: 300 samples per second, 3.00× the rate of server, the slowest, "
+        "and 2.00× softsync n=1, the next."
+    )
+
+
+def test_layouts_are_named_as_in_the_field() -> None:
+    layouts = {"tensor=1": 200.0, "tensor=8 sequence_parallel=true": 100.0}
+    sweep = over("parallelism", layouts, lambda run: replace(run, software="torchtitan"))
+    given = [{"tensor": 1, "sharding": "zero-3"}, {"tensor": 8, "sharding": "zero-3", "sequence_parallel": True}]
+    sweep = replace(sweep, scenario={"name": "made-up", "parallelism": given})
+    assert sentences(sweep)[0] == "Fastest is FSDP: 200 samples per second, 2.00× the rate of FSDP + TP 8."
+    plain_program = replace(sweep, runs=tuple(replace(run, software="megatron-core") for run in sweep.runs))
+    assert "ZeRO-3 + TP 8" in sentences(plain_program)[0]
+
+
+_RATES = st.sampled_from([1.0, 1.005, 2.0, 2.01, 3.0])
+
+
+@given(st.sampled_from([("strategy.algorithm", "ABC"), ("strategy.n", (1, 2, 4, 8))]), st.integers(2, 3), st.data())
+def test_what_is_said_of_all_conditions_is_true(axis: tuple[str, Any], sizes_: int, data: st.DataObject) -> None:
+    """With ties too: a setting that was as fast as the fastest in one cell alone was called so under all."""
+    key, values = axis
+    runs = [run_at(100.0 * data.draw(_RATES), {key: value}, 2**size) for value in values for size in range(sizes_)]
+    sweep = sweep_of(*runs)
+    question = question_of(sweep)
+    first = sentences(sweep)[0]
+    if found := re.match(r"Fastest at every size (?:is|are) (.*?): ", first):
+        fastest = [{question.label(run) for run in cell.fastest} for cell in question.cells]
+        assert all(set(found[1].split(" and ")) <= labels for labels in fastest)
+    if "equally fast under all" in first:
+        assert all(len(cell.fastest) == len(cell.runs) for cell in question.cells)
+
+
+def test_more_gives_nothing_only_if_no_larger_value_is_slower() -> None:
+    (first, _) = sentences(over("strategy.n", {1: 100.0, 2: 200.0, 3: 50.0, 4: 200.1}))
+    assert "more gives nothing" not in first
 
 
 def test_models_are_conditions_since_their_samples_are_not_comparable() -> None:
@@ -182,9 +262,17 @@ def test_sizes_say_how_far_it_pays_and_from_where_on_what_limits() -> None:
     )
     assert first == "32 GPUs train 170 samples per second, 2.12× the rate of 8 GPUs, at 53% efficiency."
     assert second == (
-        "It pays to add GPUs up to 16: 32 train only 1.21× as much; from 16 GPUs on exposed communication takes "
+        "It pays to add GPUs up to 16: 32 train only 1.21× as much as 16; from 16 GPUs on exposed communication takes "
         "longer than compute (80% of an iteration on 32 GPUs)."
     )
+
+
+def test_a_first_step_that_does_not_pay_is_not_the_end() -> None:
+    """2 GPUs over a slow network train less than 1, and every later step pays."""
+    _, second = sentences(sizes({1: 20.0, 2: 10.0, 4: 19.0, 8: 37.0}))
+    assert second.startswith("From 2 GPUs on every step to more pays (2 train less, 0.50× as much as 1)")
+    _, second = sentences(sizes({1: 20.0, 2: 10.0, 4: 9.0}))
+    assert second.startswith("It does not pay to add GPUs: 2 train less, 0.50× as much as 1")
 
 
 def test_sizes_that_all_pay_say_so() -> None:
@@ -196,8 +284,8 @@ def test_the_limits_of_two_are_the_parts_that_take_most_and_the_busy_links() -> 
     slow = run_at(100.0, {"topology.link": "a"}, shares={"communication_exposed": 0.6, "bubble": 0.1})
     fast = run_at(250.0, {"topology.link": "b"}, shares={"communication_exposed": 0.02, "bubble": 0.2})
     assert sentences(sweep_of(slow, fast))[1] == (
-        "Exposed communication takes 2.0% of an iteration with b and 60% with a (busiest links: ethernet-10g, at 80%); "
-        "pipeline bubble takes 20% and 10%."
+        "Exposed communication takes 2.0% of an iteration with b and 60% with a "
+        "(busiest links there: ethernet-10g, at 80%); pipeline bubble takes 20% and 10%."
     )
     idle = replace(slow, link_classes=(replace(LINK, max_utilisation=0.1),))
     assert "busiest" not in answer(sweep_of(idle, fast))
@@ -236,7 +324,10 @@ def test_settings_of_different_prices_are_compared_in_dollars() -> None:
 
 def test_dropped_gradients_are_said() -> None:
     fast = replace(run_at(300.0, {"strategy": "backup"}), gradients={"applied": 90, "dropped": 10})
-    assert sentences(sweep_of(run_at(100.0, {"strategy": "server"}), fast))[2] == "Backup drops 10% of the gradients."
+    assert (
+        sentences(sweep_of(run_at(100.0, {"strategy": "server"}), fast))[2]
+        == "With backup, 10% of the gradients are dropped."
+    )
 
 
 def test_the_cheapest_run_is_named_beside_the_fastest() -> None:

@@ -171,3 +171,13 @@ def test_a_trace_for_perfetto_has_what_a_layout_computes_on_the_compute_thread()
         assert "micro-batch" not in one.args["layer"]
     bubble = next(one for one in slices if one.kind == "bubble")
     assert (bubble.thread, bubble.args["message"]) == ("waiting", "activations")
+
+
+def test_a_merged_recomputed_forward_stands_before_the_backward_of_its_pass() -> None:
+    """The bar of weights that arrive is a backward span and begins the pass."""
+    kinds = ("backward", "recompute", "backward", "recompute", "backward")
+    marks = [Mark(kind, 0, at, at + 1.0, "x, micro-batch 0", "") for at, kind in enumerate(kinds)]
+    assert [(mark.kind, mark.start_s, mark.end_s) for mark in group_short_marks(marks, 2.0)] == [
+        ("recompute", 0.0, 2.0),
+        ("backward", 2.0, 5.0),
+    ]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from clustersim.report import tables
-from clustersim.report.answer import rows, time_rows
+from clustersim.report.answer import MORE_COLUMNS, SHORT, rows, time_rows
+from clustersim.report.columns import COLUMNS
 from clustersim.report.findings import findings
 from clustersim.report.scaling import scaling_data
 from clustersim.report.sections import all_runs
+from clustersim.report.series import axis_headings, varied
 from clustersim.report.table import lines_below
 from clustersim.report.text_table import Row, TextTable, plain
 from clustersim.report.words import THIN
-from clustersim.results import Baseline, Run, Sweep
+from clustersim.results import BREAKDOWN, Baseline, Run, Sweep
 from tests.report.synthetic import make_run, make_sweep
 
 NAMES = ("all-reduce algorithm=hierarchical", "bounded-staleness bound=4")
@@ -113,10 +116,12 @@ def test_memory_is_a_column_where_a_run_takes_half_of_it() -> None:
 
 
 def test_columns_that_do_not_fit_are_a_further_part() -> None:
-    long = TextTable("t", ("GPUs", "axis", "first", "second"), (Row(("8", "a" * 30, "1" * 10, "2" * 10)),), 2)
+    long = TextTable(
+        "t", ("GPUs", "axis", "first", "second"), (Row(("8", f"{'a' * 14}_{'a' * 15}", "1" * 10, "2" * 10)),), 2
+    )
     assert [each for each in long.parts(53) if isinstance(each, str)] == []
     assert [len(long.parts(columns)) for columns in (57, 43, 42, 32)] == [1, 1, 2, 2]
-    assert long.parts(31) == ["t\n\nGPUs 8\naxis\n  " + "a" * 30 + "\nfirst 1111111111\nsecond 2222222222"]
+    assert long.parts(31) == [f"t\n\nGPUs 8\naxis\n  {'a' * 14}_{'a' * 15}\nfirst 1111111111\nsecond 2222222222"]
 
 
 def test_published_figures_stand_in_the_part_of_their_column() -> None:
@@ -175,3 +180,35 @@ def test_the_efficiency_has_a_line_of_its_own_where_the_scenario_gives_the_basel
     lines = lines_below(replace(sweep, runs=tuple(replace(run, baseline=over) for run in sweep.runs)))
     assert lines[0] == f"speedup: over {sweep.runs[0].speedup_basis}"
     assert lines[1] == "efficiency: per GPU, over one NVIDIA Tesla K20X at a batch of 1024 in 16 micro-batches"
+
+
+def test_a_narrow_axis_breaks_between_words_and_never_inside_one() -> None:
+    """At 60 columns layouts took two lines, `sequence_parallel=tru` and `e`."""
+    cell = "tensor=8 sequence_parallel=true recompute=selective"
+    table = TextTable("t", ("GPUs", "parallelism", "rate"), (Row(("32", cell, "1 000")),), 2)
+    console = Console(width=40, file=io.StringIO(), color_system=None)
+    (part,) = table.parts(27)
+    console.print(part)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    found = [line[5:18].strip() for line in lines[3:]]
+    assert found == ["tensor=8", "sequence_", "parallel=true", "recompute=", "selective"]
+
+
+def test_stale_and_dropped_gradients_have_columns_where_there_are_any() -> None:
+    sweep = of_two_axes()
+    assert not {"stale", "dropped"} & set(rows(sweep)[0])
+    first, *rest = sweep.runs
+    old = replace(first, staleness={"mean": 14.9}, gradients={"applied": 90, "dropped": 10})
+    headings, body = rows(replace(sweep, runs=(old, *rest)))
+    assert {"15", "10\u202f%"} <= {body[0][headings.index(name)] for name in ("stale", "dropped")}
+
+
+def test_every_column_is_explained() -> None:
+    sweep = of_two_axes()
+    shown = [
+        *rows(sweep)[0],
+        *(column.heading for column in MORE_COLUMNS),
+        *(SHORT.get(part, part) for part in BREAKDOWN),
+    ]
+    axes = set(axis_headings(varied(sweep)))
+    assert [name for name in shown if name not in axes and name not in COLUMNS] == []

@@ -82,6 +82,11 @@ def test_the_last_rank_is_the_one_with_the_slowest_kernels():
     assert chosen.late_s > 0
 
 
+def test_ranks_that_are_not_recorded_are_said():
+    """Of 32 ranks 16 are recorded, and nothing said so."""
+    assert select_marks(replace(make_run(8), num_gpus=32)).note.startswith("8 of 32 ranks are shown: only these are")
+
+
 def test_of_many_ranks_a_few_are_shown_and_the_note_says_so():
     chosen = select_marks(make_run(64))
     assert len(chosen.ranks) == MAX_RANKS
