@@ -12,16 +12,16 @@ from clustersim.cli.failure import INTERRUPTED, TERMINATED, report_interrupt
 
 
 @dataclass
-class Stop:
+class StopStatus:
     """Exit status of a command that was stopped."""
 
     status: int = INTERRUPTED
 
 
 @contextmanager
-def stoppable(as_json: bool) -> Iterator[Stop]:
-    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if nobody takes it."""
-    stop = Stop()
+def stoppable(as_json: bool) -> Iterator[StopStatus]:
+    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if no one takes it."""
+    stop = StopStatus()
     if threading.current_thread() is not threading.main_thread():  # only the main thread has signal handlers
         yield stop
         return
