@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
@@ -46,8 +48,18 @@ def serve(
 
                 webbrowser.open(address)
 
+        study = WhatIf(scenario, settings or [])
         with suppress(KeyboardInterrupt):
-            serve_page(WhatIf(scenario, settings or []), listener, on_start)
+            serve_page(study, listener, on_start)
+        if study.is_busy:
+            _exit_at_once()
+
+
+def _exit_at_once() -> None:
+    """End the process while a thread still evaluates: compiled code in it would abort an ordinary end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _listener(port: int) -> socket.socket:

@@ -17,7 +17,7 @@ from clustersim.simulate import Workloads
 from clustersim.sweep import sweep
 from clustersim.what_if.base import SIZES, base_of, source_name
 from clustersim.what_if.changes import Turned, changes, command, set_texts, strategy_kind, turned
-from clustersim.what_if.evaluation import Evaluation
+from clustersim.what_if.evaluation import Evaluation, refusal_parts
 from clustersim.what_if.knob import Knob, knob_named
 from clustersim.what_if.knobs import knobs
 
@@ -67,6 +67,11 @@ class WhatIf:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
             return self._known[key]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread evaluates now."""
+        return self._lock.locked()
 
     def distinct(self, settings: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
         """Return settings as the texts of the knobs that they turn, each once: some turn knobs that change nothing."""
@@ -155,7 +160,7 @@ class WhatIf:
             try:
                 load_scenario(self._source, [*texts, _sizes_text([size])])
             except InputError as error:
-                left_out[size] = str(error)
+                left_out[size] = refusal_parts(error.mistakes[0])[0]
         kept = [size for size in sizes if size not in left_out]
         return load_scenario(self._source, [*texts, _sizes_text(kept)]), left_out
 

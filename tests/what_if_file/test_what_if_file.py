@@ -17,7 +17,7 @@ from clustersim.what_if import WhatIf
 from clustersim.what_if.planned_points import PlannedPoints
 from clustersim.what_if_file import what_if_html, write_what_if
 from clustersim.what_if_file.packs import fitting_packs, packs_of
-from clustersim.what_if_file.points import document_of
+from clustersim.what_if_file.points import document_of, points_of
 from tests.cli.tiny import SCENARIO
 
 NUM_POINTS = 60
@@ -158,3 +158,13 @@ class TestCommand:
     ) -> None:
         assert main(["run", "tiny.yaml", "--what-if", *other]) == 2
         assert "--what-if cannot be combined with" in capsys.readouterr().err
+
+
+def test_a_changed_file_gives_another_page(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SCENARIO)
+    before, *_ = points_of(path, (), 2, 1, lambda share, what: None)[2]
+    path.write_text(SCENARIO + "seed: 7\n")
+    after, *_ = points_of(path, (), 2, 1, lambda share, what: None)[2]
+    assert "seed: 7" in after["scenario"]
+    assert "seed: 7" not in before["scenario"]
