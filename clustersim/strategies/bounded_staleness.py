@@ -31,12 +31,16 @@ class BoundedStaleness(StaleServerStrategy):
     supports_layouts: ClassVar[bool] = True
     kind: Literal["bounded-staleness"] = "bounded-staleness"
     bound: int = Field(ge=0, description="iterations that a worker may be ahead of the slowest one")
+    steady: bool = Field(
+        default=True,
+        description="measure when leads have grown to the bound; else after one round, as in a short measured run",
+    )
 
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         return Awaited(num_workers, num_workers)  # a slower GPU stays slower, so the bound is reached in the end
 
     def update_rule(self, num_workers: int) -> UpdateRule:
-        return SlowestWorker(self.bound, num_workers)
+        return SlowestWorker(self.bound, num_workers, self.steady)
 
 
 class SlowestWorker(UpdateRule):
@@ -48,9 +52,9 @@ class SlowestWorker(UpdateRule):
     reached it when l / c is below 1 / `_CLOCKS_PER_LEAD`.
     """
 
-    def __init__(self, bound: int, num_workers: int):
+    def __init__(self, bound: int, num_workers: int, waits_until_steady: bool = True):
         super().__init__(gradients_per_update=1)
-        self.bound = bound
+        self.bound, self._waits_until_steady = bound, waits_until_steady
         self._clocks = [0] * num_workers  # gradients of each worker in the model
         self._first_wait: int | None = None  # updates before it
         self._was_steady = True
@@ -63,6 +67,8 @@ class SlowestWorker(UpdateRule):
             self._first_wait = num_updates
 
     def is_steady(self, num_updates: int) -> bool:
+        if not self._waits_until_steady:
+            return True
         num_workers, first = len(self._clocks), self._first_wait
         if first is not None:
             most = _CLOCKS_PER_LEAD * (self.bound + 1) * num_workers

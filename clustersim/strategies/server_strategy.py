@@ -62,8 +62,8 @@ class ServerStrategy(Strategy):
     def assumptions(self) -> tuple[str, ...]:
         return (
             "A server takes one gradient after another, on one core, where workers push at their own pace (async, "
-            "softsync, bounded-staleness, backup, hierarchical). Strategy server adds gradients in parallel and updates "
-            "once for all workers, so part of a difference between these is one of servers.",
+            "softsync, bounded-staleness, backup, hierarchical). Strategy server adds gradients in parallel and "
+            "updates once for all workers, so part of a difference between these is one of servers.",
         )
 
     @property

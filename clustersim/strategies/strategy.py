@@ -37,8 +37,8 @@ class Strategy(Spec):
     `start` runs the workers of one job as processes on the simulated clock. All other methods describe the strategy to
     the scenario checks, the memory estimate, the planner and the report. They have four groups of defaults:
 
-    - Safe for every strategy: `allows` (no shortcut), `warnings`, `assumptions`, `facts`, `mistakes` (none), `bucket_caps`,
-      `stored_bytes_per_parameter` (0),
+    - Safe for every strategy: `allows` (no shortcut), `warnings`, `assumptions`, `facts`, `mistakes` (none),
+      `bucket_caps`, `stored_bytes_per_parameter` (0),
       `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies;
       a strategy of DistributedDataParallel returns `COPIES["pytorch"]`, or is faster than `all-reduce` for that).
     - For workers that wait for no other worker and run the optimizer themselves. Override what is different:

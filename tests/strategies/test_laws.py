@@ -112,6 +112,8 @@ def test_a_short_window_gives_the_pace_that_a_bounded_job_reaches(bound):
     outcome = result(BoundedStaleness(bound=bound, **WHOLE), 6, 12, slowdown=slowdown, **INSTANT)
     assert outcome.iteration_s == pytest.approx(12.0, rel=0.02)
     assert outcome.warnings == ()
+    early = result(BoundedStaleness(bound=bound, steady=False, **WHOLE), 6, 12, slowdown=slowdown, **INSTANT)
+    assert (early.iteration_s < 10.0) == (bound > 0)
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ class ParameterServer(Experiment):
         words = {
             "kind": mode.kind,
             **({"backups": mode.backups} if mode.kind == "backup" else {}),
-            **({"bound": mode.bound} if mode.kind == "bounded-staleness" else {}),
+            **({"bound": mode.bound, "steady": False} if mode.kind == "bounded-staleness" else {}),
         }
         ask = {
             **common_keys(layout, self.megabits_per_s, self.num_workers, "servers"),
