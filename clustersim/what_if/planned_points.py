@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, log
 
@@ -44,10 +44,11 @@ def values_combined(
 ) -> dict[str, tuple[str, ...]]:
     """Return the values of which all combinations are computed, at most `most` of them.
 
-    Knobs come first of which the scenario itself has `listed` values, then those that raise the rate most, then those
-    that lower it most. A knob of which not all values fit has fewer; one of which not even two fit is not combined.
+    Knobs come first of which the scenario itself has several `listed` values, then those that raise the rate most, then
+    those that lower it most. Numbers that were refused alone are left out. A knob of which not all values fit has
+    fewer; one of which not even two fit is not combined.
     """
-    first = list(listed)
+    first = [name for name, texts in listed.items() if len(texts) > 1]
 
     def rank(knob: Knob) -> tuple[float, float, float]:
         gain, loss = _changes(knob, rates)
@@ -75,11 +76,17 @@ def _weighty(knob: Knob, listed: Sequence[str], rates: Rates, most: int) -> list
     """Return the values of a knob to combine: the listed ones; else numbers over the scale, or the quickest choices."""
     if knob.kind == "number":
         own = [stop for stop in knob.stops if stop.text in listed]
-        return own if 1 < len(own) <= most else _spread(knob, min(_MOST_NUMBERS, most))
+        return own if 1 < len(own) <= most else _spread(_without_refused(knob, rates), min(_MOST_NUMBERS, most))
     best = sorted(knob.stops, key=lambda stop: (stop.text not in listed, -rates.get((knob.name, stop.text), 0.0)))
     known = [stop for stop in best if (knob.name, stop.text) in rates and stop != knob.now]
     kept = {knob.now.text, *(stop.text for stop in known[: min(max(_MOST_CHOICES, len(listed)), most) - 1])}
     return [stop for stop in knob.stops if stop.text in kept] if most > 1 else []
+
+
+def _without_refused(knob: Knob, rates: Rates) -> Knob:
+    """Return the knob with its present stop and those of a known rate."""
+    stops = tuple(stop for stop in knob.stops if stop == knob.now or (knob.name, stop.text) in rates)
+    return replace(knob, stops=stops, current=stops.index(knob.now))
 
 
 def _spread(knob: Knob, most: int) -> list[Stop]:
