@@ -32,11 +32,19 @@ class PlannedPoints:
 
 
 def values_alone(knobs: Sequence[Knob], most: int) -> dict[str, tuple[str, ...]]:
-    """Return the values of each knob that are computed alone: all, or as many of each as give no more than `most`."""
-    longest = max((len(knob.stops) for knob in knobs), default=0)
-    while longest > 1 and sum(min(len(knob.stops), longest) - 1 for knob in knobs) > most:
-        longest -= 1
-    return {knob.name: tuple(stop.text for stop in _spread(knob, longest)) for knob in knobs}
+    """Return the values of each knob that are computed alone: all, or no more than `most` besides the present ones.
+
+    Where these are too few, each knob has as many as the others, or one less.
+    """
+    nums = dict.fromkeys((knob.name for knob in knobs), 1)
+    places = [knob.name for turn in range(1, _most_stops(knobs)) for knob in knobs if turn < len(knob.stops)]
+    for name in places[:most]:
+        nums[name] += 1
+    return {knob.name: tuple(stop.text for stop in _spread(knob, nums[knob.name])) for knob in knobs}
+
+
+def _most_stops(knobs: Sequence[Knob]) -> int:
+    return max((len(knob.stops) for knob in knobs), default=0)
 
 
 def values_combined(
@@ -78,7 +86,8 @@ def _weighty(knob: Knob, listed: Sequence[str], rates: Rates, most: int) -> list
         own = [stop for stop in knob.stops if stop.text in listed]
         return own if 1 < len(own) <= most else _spread(_without_refused(knob, rates), min(_MOST_NUMBERS, most))
     best = sorted(knob.stops, key=lambda stop: (stop.text not in listed, -rates.get((knob.name, stop.text), 0.0)))
-    known = [stop for stop in best if (knob.name, stop.text) in rates and stop != knob.now]
+    is_known = {stop.text for stop in knob.stops if (knob.name, stop.text) in rates} | set(listed)
+    known = [stop for stop in best if stop.text in is_known and stop != knob.now]
     kept = {knob.now.text, *(stop.text for stop in known[: min(max(_MOST_CHOICES, len(listed)), most) - 1])}
     return [stop for stop in knob.stops if stop.text in kept] if most > 1 else []
 

@@ -33,7 +33,7 @@ def test_all_values_are_computed_alone_where_they_fit() -> None:
 @pytest.mark.parametrize("most", range(1, 14))
 def test_fewer_points_are_values_spread_over_the_scale_with_that_of_the_scenario(most: int) -> None:
     alone = values_alone(KNOBS, most)
-    assert sum(len(texts) - 1 for texts in alone.values()) <= most
+    assert sum(len(texts) - 1 for texts in alone.values()) == most
     assert all(knob.now.text in alone[knob.name] for knob in KNOBS)
     if len(alone["link"]) > 2:
         assert {alone["link"][0], alone["link"][-1]} == {"0", "6"}
@@ -60,6 +60,7 @@ def test_listed_knobs_are_combined_first_then_those_that_raise_the_rate_most() -
 def test_of_choices_the_listed_ones_are_combined_then_the_quickest() -> None:
     assert values_combined(KNOBS, {}, RATES, 3)["gpu"] == ("old", "quick", "best")
     assert values_combined(KNOBS, {"gpu": ["old", "slow"]}, RATES, 3)["gpu"] == ("old", "slow", "best")
+    assert values_combined(KNOBS, {"gpu": ["old", "slow"]}, {}, 3)["gpu"] == ("old", "slow")
 
 
 def test_numbers_are_combined_over_their_scale_if_none_are_listed() -> None:
