@@ -40,7 +40,7 @@ def sweep_html(sweep: Sweep) -> str:
     keys = [key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1]
     based = len({run.speedup_basis for run in sweep.runs if run.speedup is not None}) > 1
     base = ["baseline, samples/s"] if based else []
-    head = ["GPUs", *keys, "iteration", "samples/s", *base, "speedup", "efficiency", "time to train"]
+    head = ["GPUs", *_headings(keys), "iteration", "samples/s", *base, "speedup", "efficiency", "time to train"]
     body = [
         [
             f"{run.num_gpus}",
@@ -61,7 +61,8 @@ def sweep_html(sweep: Sweep) -> str:
 def _jobs(runs: Sequence[Run], keys: list[str]) -> str:
     """Return the table of the iteration of each job with the others and alone; empty where no run has several jobs."""
     sizes = ["GPUs"] if len({run.num_gpus for run in runs}) > 1 else []
-    head = [*sizes, *keys, "job", "model", "GPUs of the job", "start", "iteration", "alone", "slowdown", "samples/s"]
+    names = [*sizes, *_headings(keys)]
+    head = [*names, "job", "model", "GPUs of the job", "start", "iteration", "alone", "slowdown", "samples/s"]
     body = [
         [
             *(f"{run.num_gpus}" for _ in sizes),
@@ -79,6 +80,15 @@ def _jobs(runs: Sequence[Run], keys: list[str]) -> str:
         for job in run.jobs
     ]
     return _table("jobs: iteration with the others, and alone", head, body) if body else ""
+
+
+def _headings(keys: Sequence[str]) -> list[str]:
+    """Return the column headings of axes, as those of the terminal's table.
+
+    >>> _headings(["stragglers.0.cv", "batch.per_gpu"])
+    ['cv', 'per gpu']
+    """
+    return [key.rpartition(".")[2].replace("_", " ") for key in keys]
 
 
 def _table(caption: str, head: list[str], body: list[list[str]]) -> str:

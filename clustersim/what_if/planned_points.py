@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf, log
 
@@ -32,11 +32,19 @@ class PlannedPoints:
 
 
 def values_alone(knobs: Sequence[Knob], most: int) -> dict[str, tuple[str, ...]]:
-    """Return the values of each knob that are computed alone: all, or as many of each as give no more than `most`."""
-    longest = max((len(knob.stops) for knob in knobs), default=0)
-    while longest > 1 and sum(min(len(knob.stops), longest) - 1 for knob in knobs) > most:
-        longest -= 1
-    return {knob.name: tuple(stop.text for stop in _spread(knob, longest)) for knob in knobs}
+    """Return the values of each knob that are computed alone: all, or no more than `most` besides the present ones.
+
+    Where these are too few, each knob has as many as the others, or one less.
+    """
+    nums = dict.fromkeys((knob.name for knob in knobs), 1)
+    places = [knob.name for turn in range(1, _most_stops(knobs)) for knob in knobs if turn < len(knob.stops)]
+    for name in places[:most]:
+        nums[name] += 1
+    return {knob.name: tuple(stop.text for stop in _spread(knob, nums[knob.name])) for knob in knobs}
+
+
+def _most_stops(knobs: Sequence[Knob]) -> int:
+    return max((len(knob.stops) for knob in knobs), default=0)
 
 
 def values_combined(
@@ -44,10 +52,11 @@ def values_combined(
 ) -> dict[str, tuple[str, ...]]:
     """Return the values of which all combinations are computed, at most `most` of them.
 
-    Knobs come first of which the scenario itself has `listed` values, then those that raise the rate most, then those
-    that lower it most. A knob of which not all values fit has fewer; one of which not even two fit is not combined.
+    Knobs come first of which the scenario itself has several `listed` values, then those that raise the rate most, then
+    those that lower it most. Numbers that were refused alone are left out. A knob of which not all values fit has
+    fewer; one of which not even two fit is not combined.
     """
-    first = list(listed)
+    first = [name for name, texts in listed.items() if len(texts) > 1]
 
     def rank(knob: Knob) -> tuple[float, float, float]:
         gain, loss = _changes(knob, rates)
@@ -75,11 +84,18 @@ def _weighty(knob: Knob, listed: Sequence[str], rates: Rates, most: int) -> list
     """Return the values of a knob to combine: the listed ones; else numbers over the scale, or the quickest choices."""
     if knob.kind == "number":
         own = [stop for stop in knob.stops if stop.text in listed]
-        return own if 1 < len(own) <= most else _spread(knob, min(_MOST_NUMBERS, most))
+        return own if 1 < len(own) <= most else _spread(_without_refused(knob, rates), min(_MOST_NUMBERS, most))
     best = sorted(knob.stops, key=lambda stop: (stop.text not in listed, -rates.get((knob.name, stop.text), 0.0)))
-    known = [stop for stop in best if (knob.name, stop.text) in rates and stop != knob.now]
+    is_known = {stop.text for stop in knob.stops if (knob.name, stop.text) in rates} | set(listed)
+    known = [stop for stop in best if stop.text in is_known and stop != knob.now]
     kept = {knob.now.text, *(stop.text for stop in known[: min(max(_MOST_CHOICES, len(listed)), most) - 1])}
     return [stop for stop in knob.stops if stop.text in kept] if most > 1 else []
+
+
+def _without_refused(knob: Knob, rates: Rates) -> Knob:
+    """Return the knob with its present stop and those of a known rate."""
+    stops = tuple(stop for stop in knob.stops if stop == knob.now or (knob.name, stop.text) in rates)
+    return replace(knob, stops=stops, current=stops.index(knob.now))
 
 
 def _spread(knob: Knob, most: int) -> list[Stop]:

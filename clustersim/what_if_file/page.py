@@ -76,6 +76,7 @@ def _about(study: WhatIf, planned: PlannedPoints, documents: Sequence[Document])
             [[numbers[name], stops[numbers[name]][text]] for name, text in document["settings"].items()]
             for document in documents
         ],
+        "first": next((number for number, each in enumerate(documents) if "question" in each), 0),
         "perPack": PER_PACK,
         "themes": {"light": LIGHT, "dark": DARK},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 
 from clustersim.report.findings import findings
 from clustersim.results.files import to_json
+from clustersim.scenario import load_scenario
+from clustersim.sweep import sweep
 from clustersim.sweep.pool import ProcessPool
 from clustersim.what_if import Evaluation, WhatIf
+from clustersim.what_if.base import SIZES
 from clustersim.what_if.planned_points import PlannedPoints, Rates, Settings, values_alone, values_combined
 
 Document = dict[str, Any]
@@ -49,7 +53,29 @@ def points_of(
         known = [dict(each) for each in single]
         others = [each for each in study.distinct(planned.combinations()) if each not in known]
         found += documents(others, len(single), len(single) + len(others))
+    _add_question(study, found, source, overrides, workers)
     return study, planned, found
+
+
+def _add_question(
+    study: WhatIf, documents: Sequence[Document], source: Source, overrides: Sequence[str], workers: int
+) -> None:
+    """Add to the fastest of the settings that the scenario lists the answer of the whole scenario.
+
+    The page opens there. A scenario that lists nothing but numbers of GPUs is answered by its own point.
+    """
+    listed = [name for name in study.listed if name != SIZES]
+    if not listed:
+        return
+    among = [each for each in documents if each["rate"] is not None and set(each["settings"]) <= set(listed)]
+    best = max(among, key=lambda each: float(each["rate"]), default=None)
+    if best is None:
+        return
+    headline, *more = findings(sweep(load_scenario(source, overrides), workers=workers))
+    stops = {knob.label: knob.stop(best["settings"].get(knob.name, knob.now.text)) for knob in study.knobs
+             if knob.name in listed}  # fmt: skip
+    shown = "; ".join(f"{label}: {stop.label}" for label, stop in stops.items())
+    best["question"] = {"headline": headline, "more": " ".join([*more, f"Shown below: {shown}."])}
 
 
 def _rates(study: WhatIf, documents: Sequence[Document]) -> Rates:
@@ -94,8 +120,29 @@ def document_of(evaluation: Evaluation) -> Document:
     found["more"] = " ".join(more)
     found["rate"] = evaluation.run.samples_per_s if evaluation.run else None
     found["refusal"] = [": ".join(filter(None, (each["key"], each["message"]))) for each in found["refusal"]]
+    found["left_out"] = {size: _message(why) for size, why in found["left_out"].items()}
     found["figures"] = rounded(found["figures"])
+    if "scaling" in found["figures"]:
+        found["figures"]["scaling"]["layout"] = _wide(found["figures"]["scaling"]["layout"])
     return found
+
+
+def _message(text: str) -> str:
+    r"""Return the first line of a mistake, without the place in a file.
+
+    >>> _message("/home/me/a.yaml:16:3: parallelism: this needs 115 GB\n      tensor: 1\n      ^")
+    'parallelism: this needs 115 GB'
+    """
+    return re.sub(r"^\S.*?:\d+:\d+: ", "", text.partition("\n")[0])
+
+
+def _wide(layout: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the layout of a figure that takes the whole width instead of having equal decades on both axes."""
+    equal = {"scaleanchor", "scaleratio", "constrain", "constraintoward"}
+    return {
+        name: {key: each for key, each in value.items() if key not in equal} if name in ("xaxis", "yaxis") else value
+        for name, value in layout.items()
+    }
 
 
 def rounded(value: Any) -> Any:

@@ -98,7 +98,9 @@ const compare = () => {
 
 // The page for the present settings.
 
-let settings = [...own];
+const begin = [...own];
+page.points[page.first].forEach(([place, stop]) => { begin[place] = stop; });
+let settings = [...begin];
 let shown = null;
 let pinned = null;
 let latest = 0;
@@ -112,9 +114,19 @@ const setButton = (places, text = "Set back") => {
   return button;
 };
 const labels = (places) => places.map((place) => knobs[place].label).join(", ");
+// A message: its first sentence, and the rest, which the reader may open.
+const folded = (tag, text) => {
+  const line = document.createElement(tag);
+  const [, key = "", sentence, rest] = text.match(/^([\w.]+: )?(.+?)(?:: |; )(.+)$/s) || [null, "", text, ""];
+  line.textContent = rest ? `${key}${sentence}.` : text;
+  if (!rest) return line;
+  const details = document.createElement("details");
+  details.append(Object.assign(document.createElement("summary"), { textContent: "More" }), rest);
+  line.append(details);
+  return line;
+};
 const refuse = (title, texts, extra = []) => {
-  const lines = texts.map((text) => Object.assign(document.createElement("p"), { textContent: text }));
-  at("refused").replaceChildren(...lines, ...extra);
+  at("refused").replaceChildren(...texts.map((text) => folded("p", text)), ...extra);
   at("refused").hidden = false;
   at("headline").textContent = title;
   at("more").textContent = "";
@@ -125,15 +137,15 @@ const showPoint = (point) => {
   shown = { point, settings };
   at("refused").hidden = at("last").hidden = true;
   at("figures").classList.remove("stale");
-  at("headline").textContent = point.headline;
-  at("more").textContent = point.more;
+  const { headline, more } = point.question || point;
+  at("headline").textContent = headline;
+  at("more").textContent = more;
   compare();
   drawPoint(point, "now");
   fill(at("sizes").querySelector("table"), point.table.headings, point.table.rows);
-  const left = Object.entries(point.left_out).map(([size, why]) => `Not on the curve: ${size} GPUs. ${why}`);
-  at("remarks").replaceChildren(...[...left, ...point.warnings].map((text) => {
-    return Object.assign(document.createElement("li"), { textContent: text });
-  }));
+  const left = Object.entries(point.left_out).map(([size, why]) => folded("li", `Not on the curve: ${size} GPUs, as ${why}`));
+  const warnings = point.warnings.map((text) => Object.assign(document.createElement("li"), { textContent: text }));
+  at("remarks").replaceChildren(...left, ...warnings);
 };
 const reproduce = (command, scenario) => {
   at("command").textContent = command;
@@ -215,18 +227,15 @@ const update = () => knobs.forEach((knob, place) => {
       ticks.children[number].className = `${missing(number) ? "missing" : ""} ${number === own[place] ? "own" : ""}`;
     } else input.options[number].disabled = missing(number) && number !== stop;
   });
-  if (!isUsed) {
-    why.textContent = `The strategy ${strategyOf(settings)} has no such key.`;
-    return;
-  }
-  const never = ways.filter((places) => !places).length;
-  why.textContent = never ? `${never} ${never === 1 ? "value was" : "values were"} not computed.` : "";
+  why.textContent = isUsed ? "" : `The strategy ${strategyOf(settings)} has no such key.`;
 });
 const updateGrey = () => {
   const ways = knobs.flatMap((knob, place) => knob.stops.map((_, stop) => inTheWay(settings, place, stop)));
   const places = [...new Set(ways.filter(Boolean).flat())].sort((a, b) => a - b);
-  at("grey").hidden = !places.length;
-  at("grey").replaceChildren(`Grey values were computed only with ${labels(places)} as in the scenario. `, setButton(places));
+  const some = places.length ? [`Some grey values were computed only with ${labels(places)} as in the scenario. `, setButton(places)] : [];
+  const never = ways.some((way) => !way) ? ["Grey values are not in this file. "] : [];
+  at("grey").hidden = !some.length && !never.length;
+  at("grey").replaceChildren(...never, ...some);
 };
 
 const copy = async (button, id) => {
@@ -247,7 +256,7 @@ const start = async () => {
   at("combined").hidden = !knobs.some((knob) => knob.combined);
   at("alone").hidden = knobs.every((knob) => knob.combined);
   at("alone").open = isWide || at("combined").hidden;
-  at("back").addEventListener("click", () => change([...own]));
+  at("back").addEventListener("click", () => change([...begin]));
   at("pin").addEventListener("click", () => {
     pinned = shown;
     compare();

@@ -129,7 +129,5 @@ def test_the_readme_has_the_errors_of_the_register_with_one_run_as_an_anchor() -
     assert found.p90_abs_error is not None
     median, p90 = (f"{100 * error:.0f} %" for error in (found.median_abs_error, found.p90_abs_error))
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert (
-        f"the median error is {median}, and nine in ten are within {p90}** for the other {found.num_points} figures"
-        in readme
-    )
+    said = f"the median error is {median}, and nine in ten are within {p90}**"
+    assert f"{said} for the other {found.num_points} figures" in readme

@@ -33,7 +33,7 @@ def test_all_values_are_computed_alone_where_they_fit() -> None:
 @pytest.mark.parametrize("most", range(1, 14))
 def test_fewer_points_are_values_spread_over_the_scale_with_that_of_the_scenario(most: int) -> None:
     alone = values_alone(KNOBS, most)
-    assert sum(len(texts) - 1 for texts in alone.values()) <= most
+    assert sum(len(texts) - 1 for texts in alone.values()) == most
     assert all(knob.now.text in alone[knob.name] for knob in KNOBS)
     if len(alone["link"]) > 2:
         assert {alone["link"][0], alone["link"][-1]} == {"0", "6"}
@@ -52,13 +52,15 @@ def test_combinations_are_at_most_so_many_and_have_the_scenarios_own_values(most
 def test_listed_knobs_are_combined_first_then_those_that_raise_the_rate_most() -> None:
     assert set(values_combined(KNOBS, {}, RATES, 4)) == {"gpu"}
     assert set(values_combined(KNOBS, {}, RATES, 20)) == {"gpu", "link"}
-    assert set(values_combined(KNOBS, {"size": ["0"]}, RATES, 5)) == {"size"}
-    assert list(values_combined(KNOBS, {"size": ["0"]}, RATES, 100)) == ["size", "link", "gpu"]
+    assert set(values_combined(KNOBS, {"size": ["0", "1"]}, RATES, 3)) == {"size"}
+    assert set(values_combined(KNOBS, {"size": ["0"]}, RATES, 4)) == {"gpu"}
+    assert list(values_combined(KNOBS, {"size": ["0", "1"]}, RATES, 100)) == ["size", "link", "gpu"]
 
 
 def test_of_choices_the_listed_ones_are_combined_then_the_quickest() -> None:
     assert values_combined(KNOBS, {}, RATES, 3)["gpu"] == ("old", "quick", "best")
     assert values_combined(KNOBS, {"gpu": ["old", "slow"]}, RATES, 3)["gpu"] == ("old", "slow", "best")
+    assert values_combined(KNOBS, {"gpu": ["old", "slow"]}, {}, 3)["gpu"] == ("old", "slow")
 
 
 def test_numbers_are_combined_over_their_scale_if_none_are_listed() -> None:
@@ -68,3 +70,5 @@ def test_numbers_are_combined_over_their_scale_if_none_are_listed() -> None:
 
 def test_a_value_that_was_refused_is_no_choice_to_combine() -> None:
     assert "good" not in values_combined(KNOBS, {}, RATES, 1000)["gpu"]
+    fewer = {key: rate for key, rate in RATES.items() if key not in {("size", "1"), ("size", "4")}}
+    assert values_combined(KNOBS, {}, fewer, 1000)["size"] == ("0", "2", "3")

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+import clustersim
 from clustersim.cli import main
+from clustersim.report.findings import findings
 from clustersim.what_if import WhatIf
 from clustersim.what_if.planned_points import PlannedPoints
 from clustersim.what_if_file import what_if_html, write_what_if
@@ -120,6 +122,27 @@ def test_a_file_that_would_be_too_large_loses_its_longest_timelines(page: Page) 
     lost = [length for length, point in zip(lengths, fitting, strict=True) if "no_timeline" in point]
     assert min(lost) >= max(kept)
     assert all("scaling" in point["figures"] for point in fitting if "no_timeline" in point)
+
+
+def test_a_page_of_a_comparison_opens_on_its_answer(tiny: Path) -> None:
+    settings = ["strategy.kind=[server, all-reduce]"]
+    page = Page(write_what_if(tiny, tiny.with_name("two.html"), settings, most=6, workers=1).read_text())
+    first = page.points[page.about["first"]]
+    headline, *_ = findings(clustersim.sweep(clustersim.load_scenario(tiny, settings)))
+    assert first["question"]["headline"] == headline
+    listed = [each for each in page.points if set(each["settings"]) <= {"strategy.kind"} and each["rate"]]
+    assert first["rate"] == max(each["rate"] for each in listed)
+    assert "Shown below: Strategy: " in first["question"]["more"]
+
+
+def test_a_page_of_one_setting_opens_on_the_scenario(page: Page) -> None:
+    assert page.about["first"] == 0
+    assert not any("question" in each for each in page.points)
+
+
+def test_notes_have_no_lines_of_the_file(page: Page, tiny: Path) -> None:
+    notes = [why for each in page.points for why in each["left_out"].values()]
+    assert not any("^" in why or "\n" in why or tiny.name in why for why in notes)
 
 
 def test_text_of_a_scenario_never_ends_the_data(tmp_path: Path) -> None:
