@@ -214,7 +214,8 @@ def _write_files(
         from clustersim.results import save_run
 
         if kept := save_run(result, folder / "result.json"):
-            written["kept the earlier run"] = kept
+            has_report = (kept / "report.html").exists()
+            written["kept the earlier run and its report" if has_report else "kept the earlier run"] = kept
         written["result"] = folder / "result.json"
     if report is not None:
         from clustersim.report import write_report
