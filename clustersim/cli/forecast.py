@@ -74,7 +74,8 @@ def run(
     """Forecast a scenario: print a table, write a report.
 
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
-    report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With
+    report` makes it again. An earlier run of that name with another result is moved with its report to
+    runs/NAME/earlier-N, also with --no-report; a line says so. With
     --json: one document on stdout, and only the requested files.
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
