@@ -103,6 +103,9 @@ _KEYS = _by_word({
     "failures are `failures: {gpu: 50000 h}`": "mtbf failure_rate",
     "prices are `prices`, or `--price`": "price cost cost_per_hour gpu_price",
     "stragglers are `stragglers: [{kind: lognormal, sigma: 0.1}]`": "straggler jitter slowdown",
+    "the bound of staleness is `strategy: {kind: bounded-staleness, bound: 3}`": "staleness staleness_bound "
+               "max_staleness",
+    "the steps between two averages are `strategy: {kind: local, steps: 8}`": "h tau local_steps sync_every",
     "a GPU's memory and rates belong to its sheet: `clustersim list gpus`, or a sheet of your own": "local_mem_bw "
                "peak_perf memory gpu_memory flops tflops hbm",
 })  # fmt: skip
@@ -129,7 +132,9 @@ _TARGETS = {
 
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "strategy": _by_word({
-        _PLAIN: "ddp sync horovod distributed_data_parallel synchronous",
+        _PLAIN: "ddp horovod distributed_data_parallel",
+        "that is all-reduce; with parameter servers it is server": "sync synchronous bsp",
+        "elastic averaging is not simulated; the nearest is local": "easgd elastic_averaging",
         _SHARDED: "fsdp fsdp2 zero deepspeed zero1 zero2 zero3 zero_1 zero_2 zero_3 sharded",
         _HYBRID: "hsdp",
         _DILOCO: "diloco",
@@ -137,7 +142,8 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
         "that is async": "asgd hogwild asynchronous",
         "that is bounded-staleness": "ssp stale_synchronous",
         "that is local": "localsgd post_local_sgd fedavg federated",
-        "that is gossip": "decentralized d_psgd ad_psgd",
+        "that is gossip, with asynchronous: true": "ad_psgd adpsgd",
+        "that is gossip": "decentralized d_psgd dpsgd",
         _TENSOR: "tensor_parallel tp tensor",
         _PIPELINE: "pipeline pp pipeline_parallel gpipe",
         "Megatron's layouts are `parallelism: {tensor: N, pipeline: N}`": "megatron 3d",
@@ -229,6 +235,9 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
         "that is pytorch-ddp": "ddp", "that is horovod-pytorch": "horovod", "that is maxtext": "jax flax xla pax",
         "that is tensorflow-2": "tensorflow tf keras", "that is llm-foundry": "mosaicml",
         "no sheet of it is shipped: describe it by one like plain, `clustersim software show plain`": "colossalai",
+    }),
+    "straggler": _by_word({
+        "constant is always slow, slow-periods is slow at times": "slow slow_gpu slow_node",
     }),
     "placement": _by_word({"that is block": "packed pack fill", "that is spread": "scatter cyclic"}),
     "compression": _by_word({

@@ -78,7 +78,8 @@ def run(
     """Forecast a scenario: print a table, write a report.
 
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
-    report` makes it again. An earlier run of that name with another result is kept in runs/NAME/earlier-N. With
+    report` makes it again. An earlier run of that name with another result is moved with its report to
+    runs/NAME/earlier-N, also with --no-report; a line says so. With
     --json: one document on stdout, and only the requested files.
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
@@ -220,7 +221,8 @@ def _write_files(
         from clustersim.results import save_run
 
         if kept := save_run(result, folder / "result.json"):
-            written["kept the earlier run"] = kept
+            has_report = (kept / "report.html").exists()
+            written["kept the earlier run and its report" if has_report else "kept the earlier run"] = kept
         written["result"] = folder / "result.json"
     if report is not None:
         from clustersim.report import write_report

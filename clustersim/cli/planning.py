@@ -216,7 +216,7 @@ def _layout(found: Plan, entry: Entry) -> str:
 
 def _columns(found: Plan) -> tuple[str, ...]:
     as_run = ("as run",) if any(entry.run_s is not None for entry in found.best) else ()
-    return ("iteration", *as_run, "samples/s", "MFU", "memory", "bubble", *_PRICES.get(found.objective, ()))
+    return ("iteration", *as_run, "samples/s", "MFU", "memory", "bubble", *_prices(found))
 
 
 def _figures(found: Plan, entry: Entry) -> list[str]:
@@ -229,7 +229,7 @@ def _figures(found: Plan, entry: Entry) -> list[str]:
         f"{entry.mfu:.1%}",
         format_size(entry.memory_bytes),
         f"{entry.bubble_share:.1%}",
-        *_price(entry, found.objective),
+        *_price(found, entry),
     ]
 
 
@@ -239,13 +239,17 @@ def _run_time(entry: Entry) -> str:
     return "" if entry.run_s is None else format_duration(entry.run_s)
 
 
-_PRICES = {"cost": ("$ / 1,000 samples",), "energy": ("J / sample, at most",)}
+def _prices(found: Plan) -> list[str]:
+    """Return the columns of the objective, in the units of `clustersim run`."""
+    if found.objective == "cost":
+        return ["$/M tokens" if found.tokens_per_sample else "$/M samples"]
+    return ["J / sample, at most"] if found.objective == "energy" else []
 
 
-def _price(entry: Entry, objective: str) -> list[str]:
-    if objective == "cost" and entry.dollars_per_sample is not None:
-        return [f"{1000 * entry.dollars_per_sample:.4g}"]
-    if objective == "energy" and entry.joules_per_sample is not None:
+def _price(found: Plan, entry: Entry) -> list[str]:
+    if found.objective == "cost" and entry.dollars_per_sample is not None:
+        return [f"{1e6 * entry.dollars_per_sample / (found.tokens_per_sample or 1):.3g}"]
+    if found.objective == "energy" and entry.joules_per_sample is not None:
         return [f"{entry.joules_per_sample:.4g}"]
     return []
 

@@ -49,7 +49,7 @@ def init(
     keys = {key: _asked(question, default, read) for key, (question, default, read) in _QUESTIONS.items()}
     keys = {**keys, "batch": {"per_gpu": keys["batch"]}}
     asked = _with_precision(keys)
-    attempts = [*_attempts(asked), *_other_programs(keys)]
+    attempts = [*_attempts(asked), *_in_micro_batches(asked), *_other_programs(keys)]
     fitting = next((attempt for attempt in attempts if _problem(attempt) is None), None)
     least = fitting or _attempts(asked)[0]
     written = write_atomically(output, _text(least))
@@ -58,13 +58,18 @@ def init(
         typer.echo(f"the scenario is written, and cannot run yet: {_problem(least)}", err=True)
         return
     if fitting["software"] != keys["software"]:
-        typer.echo(f"software is {fitting['software']}: {keys['software']} cannot: {_problem(asked)}", err=True)
+        typer.echo(f"software is {fitting['software']}: {keys['software']} cannot: {_short(_problem(asked))}", err=True)
     typer.echo(f"next: clustersim run {written}")
+
+
+def _short(problem: InputError | None) -> str:
+    """Return the first part of the first mistake."""
+    return "" if problem is None else problem.mistakes[0].message.partition(";")[0]
 
 
 _PRECISIONS = ("amp-bf16", "amp-fp16", "fp32")
 _PROGRAMS = ("torchtitan", "pytorch-fsdp")
-"""What is tried in turn: number formats that a GPU may lack, and programs that shard what another cannot hold."""
+"""Number formats to try in turn, and programs that shard what another cannot hold, the first for language models."""
 
 
 def _with_precision(keys: dict[str, Any]) -> dict[str, Any]:
@@ -73,9 +78,20 @@ def _with_precision(keys: dict[str, Any]) -> dict[str, Any]:
     return next((each for each in tried if _problem({**each, "memory_check": False}) is None), tried[0])
 
 
+def _in_micro_batches(keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the scenarios with the samples of a GPU in 2, 4, ... micro-batches."""
+    per_gpu, micro_batches = keys["batch"]["per_gpu"], 2
+    while per_gpu % micro_batches == 0:
+        yield {**keys, "parallelism": {"micro_batches": micro_batches}}
+        micro_batches *= 2
+
+
 def _other_programs(keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the scenarios with a program that shards, for a model that fits with no layout of the asked one."""
-    for software in _PROGRAMS:
+    from clustersim.model import load_workload
+
+    has_tokens = load_workload(keys["model"])[0].tokens is not None
+    for software in _PROGRAMS if has_tokens else _PROGRAMS[1:]:
         if software != keys["software"]:
             yield from _attempts(_with_precision({**keys, "software": software}))
 
@@ -165,8 +181,8 @@ _COMMENTS = {
     "num_gpus": "a list is a forecast for each",
     "topology": "link: the rate of one network card, or a name of `clustersim list links`",
     "software": "`clustersim software show` prints its settings",
-    "parallelism": "weights, gradients and optimizer state are sharded over all GPUs (FSDP)",
-    "precision": "bf16 kernels, fp32 weights; see `clustersim list precisions`",
+    "parallelism": "sharding: of weights, gradients and optimizer state (FSDP); see `clustersim explain parallelism`",
+    "precision": "number format of kernels; see `clustersim list precisions`",
 }
 
 

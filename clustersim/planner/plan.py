@@ -103,6 +103,7 @@ class Plan:
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    tokens_per_sample: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -220,6 +221,7 @@ class _Planning:
             left_out=self._request.left_out,
             anchor=self._request.anchor,
             fixed=self._request.given,
+            tokens_per_sample=self._costs[self._request.num_gpus[0]].setup.model.tokens,
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:

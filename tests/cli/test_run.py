@@ -126,7 +126,7 @@ class TestRun:
         assert main(["run", "tiny.yaml"]) == 0
         first = {path.name: path.read_bytes() for path in (folder / "runs/tiny").iterdir()}
         assert main(["run", "tiny.yaml", "--set", "batch.per_gpu=8", "--no-report"]) == 0
-        assert "kept the earlier run: runs/tiny/earlier-1" in capsys.readouterr().out
+        assert "kept the earlier run and its report: runs/tiny/earlier-1" in capsys.readouterr().out
         assert {path.name: path.read_bytes() for path in (folder / "runs/tiny/earlier-1").iterdir()} == first
         assert {path.name for path in (folder / "runs/tiny").iterdir()} == {"earlier-1", "result.json"}
         assert main(["run", "tiny.yaml", "--set", "batch.per_gpu=8"]) == 0

@@ -109,9 +109,12 @@ def test_init_shards_what_fsdp_trains_and_says_what_cannot_run(folder: Path) -> 
 
 
 def test_init_takes_a_precision_that_the_gpu_has(folder: Path) -> None:
-    done = CliRunner().invoke(app, ["init", "a.yaml"], input="googlenet\n8\n128\ntitan\ncaffe-mpi\n")
+    done = CliRunner().invoke(app, ["init", "a.yaml"], input="googlenet\n128\n8\ntitan\ncaffe-mpi\n")
     assert "next: clustersim run a.yaml" in done.output
     assert {each.point.precision for each in load_scenario("a.yaml").points()} == {"fp32"}
+    CliRunner().invoke(app, ["init", "b.yaml"], input="googlenet\n8\n128\ntitan\ncaffe-mpi\n")
+    (loaded,) = load_scenario("b.yaml").points()
+    assert (loaded.point.software.name, loaded.point.parallelism.micro_batches) == ("caffe-mpi", 2)
 
 
 def test_init_takes_a_program_that_holds_the_model_and_says_so(folder: Path) -> None:

@@ -49,7 +49,7 @@ TRIED = {
     "precision": "bf16 bfloat16 fp8 float8 float16 half float32 mixed amp bf16-mixed 16-mixed amp_bf16 mxfp8 nvfp4 fp4 "
     "int8 fp64 BF16 transformer-engine",
     "strategy.kind": "allreduce all_reduce ddp fsdp fsdp2 zero zero3 zero-3 zero2 deepspeed hsdp sync asgd hogwild "
-    "async-sgd ps parameter-server local-sgd localsgd diloco ssp tp pp horovod ring-allreduce",
+    "async-sgd easgd bsp adpsgd ps parameter-server local-sgd localsgd diloco ssp tp pp horovod ring-allreduce",
     "strategy": "ddp fsdp zero3 horovod all-reduce all_reduce async",
     "parallelism": "fsdp ddp tp zero3",
     "parallelism.sharding": "3 2 zero3 zero-stage-3 full_shard fsdp fsdp2 FULL_SHARD shard_grad_op hybrid_shard ddp "
@@ -77,7 +77,7 @@ flash_attn torch_compile cuda_graphs backend nccl overlap bucket_cap_mb reduce_b
 sharding_strategy fsdp_config cpu_offload offload_optimizer model_name_or_path hidden_size num_layers vocab_size
 dataset num_workers straggler failure mtbf price cost use_distributed_optimizer sequence_parallel
 num_layers_per_virtual_pipeline_stage num_microbatches npus_count npu_count topology_name local_mem_bw peak_perf
-all-reduce-implementation ps servers tensor pipeline sharding numGpus
+all-reduce-implementation ps servers staleness H tau tensor pipeline sharding numGpus
 """.split()  # noqa: SIM905
 """What they write as keys."""
 
@@ -94,6 +94,7 @@ KNOWN: dict[str, Container[str]] = {
     "transport": TRANSPORTS,
     "software": SOFTWARE,
     "placement": PLACEMENTS,
+    "straggler": ("constant", "slow-periods"),
     "compression": COMPRESSIONS,
     "optimizer": ("adam", "momentum", "sgd"),
     "all-reduce algorithm": {*ALL_REDUCE, "auto", "nvls"},

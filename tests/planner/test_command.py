@@ -59,7 +59,7 @@ def test_the_table_has_the_number_of_layouts_and_reasons(file: str, capsys: pyte
     printed = capsys.readouterr().out
     assert "(best)" in printed
     assert "layouts, " in printed
-    assert "$ / 1,000" in printed
+    assert "$/M samples" in printed
 
 
 def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
@@ -142,7 +142,7 @@ def test_a_narrow_terminal_has_lines_of_whole_words(file: str) -> None:
     text = " ".join(" ".join(printed).split())
     assert all(entry.choice.text() in text and entry.reason in text for entry in found.best)
     assert printed[0] == "small on 4 v100"
-    assert "$ / 1,000 samples" in text
+    assert "$/M samples" in text
 
 
 def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,36 @@ def test_no_worker_outlives_the_command(number: signal.Signals, tmp_path: Path) 
     until(lambda: not any(is_running(worker) for worker in workers))
 
 
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_command_that_is_interrupted_with_its_workers_ends_them_and_leaves_nothing(
+    is_ignored: bool, tmp_path: Path
+) -> None:
+    """As Ctrl-C in a terminal does; a shell lets commands in the background ignore it, and then they go on."""
+    script = tmp_path / "command.py"
+    begin = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" if is_ignored else ""
+    script.write_text(begin + _SLEEP_IN_WORKERS)
+    (said := tmp_path / "said").mkdir()
+    command = subprocess.Popen(
+        [sys.executable, script, said],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: len(list(said.iterdir())) == 2)
+    workers = [int(path.name) for path in said.iterdir()]
+    os.killpg(command.pid, signal.SIGINT)
+    if is_ignored:
+        time.sleep(0.5)
+        assert all(is_running(worker) for worker in workers)
+        command.kill()
+    _, printed = command.communicate(timeout=30)
+    until(lambda: not any(is_running(worker) for worker in workers))
+    assert "BrokenProcessPool" not in printed
+    assert is_ignored or ("KeyboardInterrupt" in printed and "leaked" not in printed)
+
+
 def until(has_come: Callable[[], bool], most_s: float = 60) -> None:
     end_s = time.monotonic() + most_s
     while not has_come():
