@@ -275,6 +275,13 @@ def test_a_first_step_that_does_not_pay_is_not_the_end() -> None:
     assert second.startswith("It does not pay to add GPUs: 2 train less, 0.50× as much as 1")
 
 
+def test_a_speedup_over_hours_that_are_given_is_called_so() -> None:
+    """Epochs of the baseline may be others, so it is not the ratio of the rates."""
+    run = replace(run_at(200.0, {}), speedup=41.8, speedup_basis="one K20 (504 h)")
+    sweep = replace(sweep_of(run), scenario={"name": "made-up", "baseline": {"hours": 504}})
+    assert "a speedup in hours of 41.8× over one K20 (504 h)" in sentences(sweep)[0]
+
+
 def test_sizes_that_all_pay_say_so() -> None:
     _, second = sentences(sizes({8: 80.0, 16: 155.0, 32: 300.0}))
     assert second == "Every step to more GPUs pays; on 32 GPUs compute takes 100% of an iteration."
