@@ -214,6 +214,13 @@ def test_layouts_are_named_as_in_the_field() -> None:
     assert "ZeRO-3 + TP 8" in sentences(plain_program)[0]
 
 
+def test_clusters_are_named_by_their_gpus_where_these_differ() -> None:
+    sweep = over("topology", {"star": 200.0, "fat-tree": 100.0})
+    given = [{"kind": "star", "host": {"gpu": "b200"}}, {"kind": "fat-tree", "host": "dgx-h100"}]
+    sweep = replace(sweep, scenario={"name": "made-up", "topology": given})
+    assert sentences(sweep)[0] == "Fastest is b200: 200 samples per second, 2.00× the rate of dgx-h100."
+
+
 _RATES = st.sampled_from([1.0, 1.005, 2.0, 2.01, 3.0])
 
 
