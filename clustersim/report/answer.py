@@ -117,7 +117,7 @@ def _efficiency_note(run: Run) -> str:
     if run.baseline is None:
         return "relative to as many single GPUs"
     why = f": {run.baseline.why}" if run.baseline.why else ""
-    return f"of the rate per GPU of {run.baseline.text}{why}"
+    return f"of the rate per GPU of {run.baseline.short}{why}"
 
 
 def _limit(run: Run) -> Tile:

@@ -93,7 +93,8 @@ def select_marks(run: Run, max_marks: int = MAX_MARKS, max_ranks: int = MAX_RANK
     num_ranks = max(run.num_gpus, len(by_rank))
     if len(ranks) < num_ranks:
         is_all = len(ranks) == len(by_rank)
-        shown = f"{len(ranks)} of {num_ranks} ranks are shown: only these are recorded."
+        verb = "is shown: only this one is" if len(ranks) == 1 else "are shown: only these are"
+        shown = f"{len(ranks)} of {num_ranks} ranks {verb} recorded."
         notes.insert(0, shown if is_all else _ranks_note(len(ranks), num_ranks, last))
     in_calls_s = run.breakdown_s.get("communication_exposed", 0.0) if laid_out else 0.0
     if in_calls_s > max(exposed.values()) + 0.01 * run.iteration_s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from clustersim.report.band import NEVER_CHECKED, band_range
@@ -10,8 +10,8 @@ from clustersim.report.machine import IDEAL
 from clustersim.report.words import amount, count, gpus, long_duration, percent, times
 from clustersim.results import Run, Sweep
 
-SURER = "comparisons are surer than each rate: forecasts of one sweep share most of their errors"
-"""What a reader must know who sees bands that overlap."""
+SURER = "comparisons are surer than each rate"
+"""What a reader must know who sees bands that overlap: the forecasts of a sweep share most of their errors."""
 
 
 def unit_of_cost(runs: Sequence[Run]) -> Literal["tokens", "samples"]:
@@ -44,9 +44,17 @@ def sentence_of_one(sweep: Sweep, run: Run, against: str = "") -> str:
         subject = f"On an {IDEAL}, {subject}"
     against = f", {against}" if against else ""
     if run.speedup is not None and run.num_gpus > 1:
-        named = "" if run.speedup_baseline is None else f" ({run.speedup_baseline.short})"
-        against = f", {times(run.speedup)} the baseline{named}{against}"
+        against = f", {_speedup(sweep, run, run.speedup)}{against}"
     return f"{subject}{against}{training(sweep, run)}"
+
+
+def _speedup(sweep: Sweep, run: Run, speedup: float) -> str:
+    """Say what a speedup is over; that over hours that the scenario gives is of hours, and not of the rate."""
+    if run.speedup_baseline is not None:
+        return f"{times(speedup)} the baseline ({run.speedup_baseline.short})"
+    given = sweep.scenario.get("baseline")
+    in_hours = " in hours" if isinstance(given, Mapping) and given.get("hours") else ""
+    return f"a speedup{in_hours} of {times(speedup)} over {run.speedup_basis}"
 
 
 def training(sweep: Sweep, run: Run) -> str:

@@ -50,9 +50,25 @@ def value_labels(sweep: Sweep, key: str) -> dict[str, str]:
     """Return a label that is clear by itself for each value of an axis, by its `repr`."""
     values = {repr(run.axes[key]): run.axes[key] for run in sweep.runs if key in run.axes}
     given = list(values.values())
-    short = layout_labels(sweep, given) if key == "parallelism" else _kinds_of_lists(key, given)
+    if key == "parallelism":
+        short = layout_labels(sweep, given)
+    else:
+        short = _clusters(sweep, given) if key == "topology" else _kinds_of_lists(key, given)
     labels = [axis_value(key, value) for value in given] if short is None else short
     return dict(zip(values, labels, strict=True))
+
+
+def _clusters(sweep: Sweep, values: Sequence[Any]) -> list[str] | None:
+    """Return the GPU or the host of each cluster, or its name; None where all have one or it is not known."""
+    found = sweep.scenario.get("topology")
+    if not isinstance(found, list) or len(found) != len(values) or not all(isinstance(each, Mapping) for each in found):
+        return None
+    hosts = [each.get("host") for each in found]
+    machines = [host.get("gpu") or host.get("template") if isinstance(host, Mapping) else host for host in hosts]
+    for names in (machines, [each.get("name") for each in found]):
+        if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+            return [str(name) for name in names]
+    return None
 
 
 _LIST_OF_ONE = re.compile(r"\[\{kind: ([\w-]+)[^\[\]{}]*(?:\[[^\[\]]*\][^\[\]{}]*)*\}\]")

@@ -75,7 +75,7 @@ def _shares(sweep: Sweep) -> TextTable:
 def lines_below(sweep: Sweep) -> list[str]:
     """Return the lines of text below the table: what speedups are over, what bands rest on, and what is measured."""
     bands = band_lines(sweep)
-    surer = [SURER] if bands and len(sweep.runs) > 1 else []
+    surer = [f"{SURER}: the forecasts of one sweep share most of their errors"] if bands and len(sweep.runs) > 1 else []
     return [*baseline_lines(sweep), *bands, *surer, *anchor_lines(sweep)]
 
 

@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 def test_the_sentence_and_a_tile_have_the_band() -> None:
     sweep = with_bands(make_sweep((8,)), CHECKED)
-    assert "samples per second (90 % band 80 to 120), 7.39× the baseline" in plain(answer(sweep))
+    assert "samples per second (90 % band 80 to 120), a speedup of 7.39× over one" in plain(answer(sweep))
     tile = {plain(tile.label): tile for tile in tiles(sweep)}["90 % band"]
     assert tile.value == "80 to 120"
     assert "between 80 and 120 samples/s with a probability of 90 %, and between 95 and 104" in plain(

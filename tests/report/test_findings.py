@@ -214,6 +214,13 @@ def test_layouts_are_named_as_in_the_field() -> None:
     assert "ZeRO-3 + TP 8" in sentences(plain_program)[0]
 
 
+def test_clusters_are_named_by_their_gpus_where_these_differ() -> None:
+    sweep = over("topology", {"star": 200.0, "fat-tree": 100.0})
+    given = [{"kind": "star", "host": {"gpu": "b200"}}, {"kind": "fat-tree", "host": "dgx-h100"}]
+    sweep = replace(sweep, scenario={"name": "made-up", "topology": given})
+    assert sentences(sweep)[0] == "Fastest is b200: 200 samples per second, 2.00× the rate of dgx-h100."
+
+
 _RATES = st.sampled_from([1.0, 1.005, 2.0, 2.01, 3.0])
 
 
@@ -273,6 +280,13 @@ def test_a_first_step_that_does_not_pay_is_not_the_end() -> None:
     assert second.startswith("From 2 GPUs on every step to more pays (2 train less, 0.50× as much as 1)")
     _, second = sentences(sizes({1: 20.0, 2: 10.0, 4: 9.0}))
     assert second.startswith("It does not pay to add GPUs: 2 train less, 0.50× as much as 1")
+
+
+def test_a_speedup_over_hours_that_are_given_is_called_so() -> None:
+    """Epochs of the baseline may be others, so it is not the ratio of the rates."""
+    run = replace(run_at(200.0, {}), speedup=41.8, speedup_basis="one K20 (504 h)")
+    sweep = replace(sweep_of(run), scenario={"name": "made-up", "baseline": {"hours": 504}})
+    assert "a speedup in hours of 41.8× over one K20 (504 h)" in sentences(sweep)[0]
 
 
 def test_sizes_that_all_pay_say_so() -> None:
