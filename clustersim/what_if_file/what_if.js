@@ -232,10 +232,10 @@ const update = () => knobs.forEach((knob, place) => {
 const updateGrey = () => {
   const ways = knobs.flatMap((knob, place) => knob.stops.map((_, stop) => inTheWay(settings, place, stop)));
   const places = [...new Set(ways.filter(Boolean).flat())].sort((a, b) => a - b);
-  const some = places.length ? [`Some grey values were computed only with ${labels(places)} as in the scenario. `, setButton(places)] : [];
-  const never = ways.some((way) => !way) ? ["Grey values are not in this file. "] : [];
-  at("grey").hidden = !some.length && !never.length;
-  at("grey").replaceChildren(...never, ...some);
+  const some = places.length ? [`Some were computed only with ${labels(places)} as in the scenario. `, setButton(places)] : [];
+  const missing = some.length > 0 || ways.some((way) => !way);
+  at("grey").hidden = !missing;
+  at("grey").replaceChildren(`Grey values are not in this file${some.length ? " with these settings" : ""}. `, ...some);
 };
 
 const copy = async (button, id) => {
