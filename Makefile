@@ -13,7 +13,7 @@ FAST = not tables and not torch and not browser and not notebook and not site an
 .PHONY: demo test audit fuzz test-tables test-torch test-browser test-notebook test-docs test-packages test-lab test-all check reference docs bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
-	$(VENV)/bin/clustersim run firecaffe-googlenet
+	$(VENV)/bin/clustersim run llama-h100
 
 test: check
 	$(python) -m pytest -n auto -m "$(FAST)"

@@ -66,6 +66,8 @@ _KEYS = _by_word({
                "warmup_steps weight_decay scheduler min_lr",
     "the optimizer is `optimizer: adamw`": "optim",
     "the number of updates is `num_iterations`": "max_steps train_iters iterations num_steps steps iters",
+    "tokens until training ends are `train_tokens`, or `--tokens`": "total_tokens num_tokens token_budget "
+               "training_tokens num_train_tokens",
     "samples of an epoch are `dataset_size`": "dataset train_samples",
     "the reading of samples is `input`": "num_workers dataloader data_loader dataloader_num_workers",
     "the number of GPUs is `num_gpus`": "gpus world_size ngpus n_gpus npus_count npu_count num_npus num_workers_total "

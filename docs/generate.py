@@ -51,12 +51,15 @@ COMMON_HEADING = """\
 # The 40 most common keys
 
 [All keys](scenario.md) are on a page of their own, by section. `clustersim explain KEY` prints what a key takes and
-means, in the same words.
+means, in the same words. The example is what scenarios write most often, the number 1 aside.
+"""
+COMMON_RULE = """\
+## How they are chosen
 
-The 40 are chosen by a rule, and this page is generated (`make reference`). Counted are the scenarios that are
+By a rule, and this page is generated (`make reference`). Counted are the scenarios that are
 shipped, those in `validate`, and those in README and on these pages. The share of files in which a key is written is
 taken for each of the three, and the keys with the highest mean are here, by subject. `name`, and keys called
-`description` or `source`, are left out. The example is what these files write most often, the number 1 aside.
+`description` or `source`, are left out.
 """
 NUM_COMMON = 40
 SUBJECTS = {
@@ -209,7 +212,7 @@ def common_keys_page() -> str:
     for subject, tops in SUBJECTS.items():
         here = [path for path in left if not tops or path.split(".")[0] in tops]
         parts.append(f"## {subject}\n\n{table_with_examples({path: left.pop(path) for path in here})}")
-    return "\n".join(parts)
+    return "\n".join([*parts, COMMON_RULE])
 
 
 def scenarios_that_count() -> list[list[str]]:

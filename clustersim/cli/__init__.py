@@ -2,7 +2,7 @@
 
 Packages are imported inside the commands, so that `clustersim --help` starts fast. Exit status: 0 success, 1 the
 simulation failed, 2 usage error, 3 error in the scenario or another input file, 4 above the requested tolerance, 130
-interrupted.
+interrupted, 143 terminated (`plan`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="clustersim",
     help="Forecast the training speed of a deep-learning model on a GPU cluster, and what limits it.",
-    epilog="Start with: clustersim run firecaffe-googlenet",
+    epilog="Start with: clustersim run llama-h100",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -14,6 +14,8 @@ from clustersim.errors import ClustersimError, InputError, Mistake
 
 ERROR_SCHEMA = "clustersim.error/1"
 INTERRUPTED = 130
+TERMINATED = 143
+"""Exit statuses after Ctrl-C and after SIGTERM."""
 _KEYS = ("file", "line", "column", "key", "got", "allowed", "message")
 
 
@@ -46,12 +48,12 @@ def report_unwritten(error: OSError, status: int) -> int:
     return status or 1
 
 
-def report_interrupt(as_json: bool) -> int:
+def report_interrupt(as_json: bool, status: int = INTERRUPTED) -> int:
     """Print that the command was interrupted, and return the exit status for it."""
     message = "interrupted: unfinished files were not written"
     typer.echo(message, err=True)
     _print_error_document((Mistake(message),), as_json)
-    return INTERRUPTED
+    return status
 
 
 def _print_error_document(mistakes: tuple[Mistake, ...], as_json: bool) -> None:

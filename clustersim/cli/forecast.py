@@ -37,6 +37,10 @@ def run(
         list[str] | None,
         typer.Option(metavar="GPU=DOLLARS", help="Price of one GPU for an hour, instead of its sheet's: 'h100=2.5'."),
     ] = None,
+    tokens: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Tokens to train on, such as 1e12: for days and dollars of the training."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of all random streams.", min=0)] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
@@ -94,7 +98,9 @@ def run(
     from clustersim.scenario import load_scenario
     from clustersim.sweep import sweep
 
-    overrides = [*(settings or []), *map(price_setting, price or []), *([] if seed is None else [f"seed={seed}"])]
+    numbers = {"train_tokens": tokens, "seed": seed}
+    options = [f"{key}={value!r}" for key, value in numbers.items() if value is not None]
+    overrides = [*(settings or []), *map(price_setting, price or []), *options]
     if scenario is None and not settings:
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     source: dict[str, Any] | str = {} if scenario is None else scenario

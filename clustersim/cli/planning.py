@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clustersim.cli.failure import INTERRUPTED
+from clustersim.cli.stopping import stoppable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +64,7 @@ def plan(
     from clustersim.hardware.price import price_setting
     from clustersim.planner import plan as find
 
-    with progress(quiet) as on_progress:
+    with stoppable(json) as stop, progress(quiet) as on_progress:
         found = find(
             scenario,
             _numbers(gpus, "--gpus"),
@@ -79,11 +78,14 @@ def plan(
             resume=resume,
             progress=on_progress,
         )
-    _output(found, json, csv, resume)
+    _output(found, json, csv)
+    if found.stopped:
+        _print_stopped(found, resume)
+        raise SystemExit(stop.status)
 
 
-def _output(found: Plan, json: bool, csv: Path | None, resume: Path | None) -> None:
-    """Print a plan and write its CSV file; raise SystemExit if the search was interrupted."""
+def _output(found: Plan, json: bool, csv: Path | None) -> None:
+    """Print a plan and write its CSV file."""
     if csv is not None:
         _write_csv(found, csv)
     if json:
@@ -94,11 +96,21 @@ def _output(found: Plan, json: bool, csv: Path | None, resume: Path | None) -> N
         _print(found)
         if csv is not None:
             typer.echo(f"csv: {csv}")
-    if found.stopped:
-        typer.echo(f"interrupted: the best of the {found.num_simulated} layouts simulated so far", err=True)
-        if resume is not None:
-            typer.echo(f"the same command continues from {resume}", err=True)
-        raise SystemExit(INTERRUPTED)
+
+
+def _print_stopped(found: Plan, resume: Path | None) -> None:
+    """Say how far an interrupted search came, and how to go on."""
+    from clustersim.planner import STOPPED
+
+    most = found.num_simulated + found.discarded.get(STOPPED, 0)
+    typer.echo(f"stopped after {found.num_simulated} of {most} layouts: the best of them are shown", err=True)
+    if resume is None:
+        typer.echo(
+            "to go on later, start with --resume FILE: it keeps each simulated layout (none is kept now)",
+            err=True,
+        )
+    else:
+        typer.echo(f"the same command continues from {resume}", err=True)
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -126,7 +138,10 @@ def _print(found: Plan) -> None:
     else:
         console.print(_table(found))
     if found.software:
-        typer.echo(f"software: {found.software}{_without(found.left_out)}")
+        typer.echo(f"software: {found.software}")
+    for text in (_as_run(found), _fixed(found)):
+        if text:
+            typer.echo(text)
     others = ". Discarded:" if found.discarded else ""
     typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
     for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
@@ -137,9 +152,27 @@ def _print(found: Plan) -> None:
             typer.echo(f"warning: {warning}", err=True)
 
 
-def _without(left_out: Sequence[str]) -> str:
-    """Return which settings of the software are left out, as the end of a sentence."""
-    return f", without {', '.join(left_out)}; run the best with them" if left_out else ""
+def _as_run(found: Plan) -> str:
+    """Return how the two columns of iteration times differ; empty if there is only one."""
+    shares = [entry.run_s / entry.iteration_s - 1 for entry in found.best if entry.run_s is not None]
+    without = f" without {', '.join(found.left_out)}," if found.left_out else ""
+    if not shares:
+        return f"iteration:{without} as `run` has it" if found.left_out else ""
+    least, most = min(shares), max(shares)
+    text = f"{most:+.1%}" if f"{least:.1%}" == f"{most:.1%}" else f"{least:+.1%} to {most:+.1%}"
+    return f"iteration: planned{without} from few iterations; as run: what `clustersim run` gives for the row ({text})"
+
+
+def _fixed(found: Plan) -> str:
+    """Return which keys the scenario fixes, and how they are freed; empty if there are none."""
+    if not found.fixed:
+        return ""
+    keys = ", ".join(f"{key} {_plain(value)}" for key, value in found.fixed.items())
+    return f"fixed by the scenario: {keys} (--set 'parallelism={{}}' frees what parallelism fixes)"
+
+
+def _plain(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _table(found: Plan) -> Table:
@@ -182,7 +215,8 @@ def _layout(found: Plan, entry: Entry) -> str:
 
 
 def _columns(found: Plan) -> tuple[str, ...]:
-    return ("iteration", "samples/s", "MFU", "memory", "bubble", *_PRICES.get(found.objective, ()))
+    as_run = ("as run",) if any(entry.run_s is not None for entry in found.best) else ()
+    return ("iteration", *as_run, "samples/s", "MFU", "memory", "bubble", *_PRICES.get(found.objective, ()))
 
 
 def _figures(found: Plan, entry: Entry) -> list[str]:
@@ -190,12 +224,19 @@ def _figures(found: Plan, entry: Entry) -> list[str]:
 
     return [
         format_duration(entry.iteration_s),
+        *([_run_time(entry)] if "as run" in _columns(found) else []),
         f"{entry.samples_per_s:.4g}",
         f"{entry.mfu:.1%}",
         format_size(entry.memory_bytes),
         f"{entry.bubble_share:.1%}",
         *_price(entry, found.objective),
     ]
+
+
+def _run_time(entry: Entry) -> str:
+    from clustersim.units import format_duration
+
+    return "" if entry.run_s is None else format_duration(entry.run_s)
 
 
 _PRICES = {"cost": ("$ / 1,000 samples",), "energy": ("J / sample, at most",)}

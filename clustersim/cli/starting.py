@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,27 +47,52 @@ def init(
     if output.exists() and not force:
         raise InputError(f"{output} exists; name another file, or add --force", got=str(output), allowed="a new file")
     keys = {key: _asked(question, default, read) for key, (question, default, read) in _QUESTIONS.items()}
-    keys = {**keys, "batch": {"per_gpu": keys["batch"]}, "precision": "amp-bf16"}
-    attempts = _attempts(keys)
-    keys = next((attempt for attempt in attempts if _problem(attempt) is None), attempts[-1])
-    problem = _problem(keys)
-    written = write_atomically(output, _text(keys))
-    if problem is not None:
-        typer.echo(f"the scenario is written, and cannot run yet: {problem}", err=True)
-    typer.echo(f"scenario: {written}\nnext: clustersim run {written}")
+    keys = {**keys, "batch": {"per_gpu": keys["batch"]}}
+    asked = _with_precision(keys)
+    attempts = [*_attempts(asked), *_other_programs(keys)]
+    fitting = next((attempt for attempt in attempts if _problem(attempt) is None), None)
+    least = fitting or _attempts(asked)[0]
+    written = write_atomically(output, _text(least))
+    typer.echo(f"scenario: {written}")
+    if fitting is None:
+        typer.echo(f"the scenario is written, and cannot run yet: {_problem(least)}", err=True)
+        return
+    if fitting["software"] != keys["software"]:
+        typer.echo(f"software is {fitting['software']}: {keys['software']} cannot: {_problem(asked)}", err=True)
+    typer.echo(f"next: clustersim run {written}")
+
+
+_PRECISIONS = ("amp-bf16", "amp-fp16", "fp32")
+_PROGRAMS = ("torchtitan", "pytorch-fsdp")
+"""What is tried in turn: number formats that a GPU may lack, and programs that shard what another cannot hold."""
+
+
+def _with_precision(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys with the first precision that the GPU and the program have."""
+    tried = [{**keys, "precision": precision} for precision in _PRECISIONS]
+    return next((each for each in tried if _problem({**each, "memory_check": False}) is None), tried[0])
+
+
+def _other_programs(keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the scenarios with a program that shards, for a model that fits with no layout of the asked one."""
+    for software in _PROGRAMS:
+        if software != keys["software"]:
+            yield from _attempts(_with_precision({**keys, "software": software}))
 
 
 def _attempts(keys: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the scenarios to try in turn: a program that divides models by sharding alone, as FSDP does, shards first.
 
-    Others shard if the whole model does not fit on each GPU, where they can.
+    Others shard if the whole model does not fit on each GPU, where they can; recomputation comes last.
     """
     from clustersim.software import load_software
 
-    layouts, sharded = load_software(keys["software"]).layouts, {**keys, "parallelism": {"sharding": "zero-3"}}
+    layouts, sharding = load_software(keys["software"]).layouts, {"sharding": "zero-3"}
     if "zero-3" not in layouts:
         return [keys]
-    return [keys, sharded] if "tensor" in layouts else [sharded]
+    less = [sharding, *({**sharding, "recompute": recompute} for recompute in ("selective", "full"))]
+    sharded = [{**keys, "parallelism": layout} for layout in less]
+    return [keys, *sharded] if "tensor" in layouts else sharded
 
 
 def _problem(keys: dict[str, Any]) -> InputError | None:
@@ -150,9 +175,19 @@ def _text(keys: dict[str, Any]) -> str:
     lines = ["# Made by `clustersim init`; `clustersim explain KEY` says what a key means."]
     for key, value in keys.items():
         written = value if isinstance(value, str) else _flow(value)
-        comment = f"  # {_COMMENTS[key]}" if key in _COMMENTS else ""
+        comment = f"  # {_COMMENTS[key]}{_cards(value)}" if key in _COMMENTS else ""
         lines.append(f"{key}: {written}{comment}")
     return "\n".join(lines) + "\n"
+
+
+def _cards(topology: Any) -> str:
+    """Return how many network cards a host of a topology has, and how others are written; empty for other values."""
+    from clustersim.topology import HOSTS
+
+    if not isinstance(topology, dict) or topology.get("host") not in HOSTS:
+        return ""
+    host = topology["host"]
+    return f"; {HOSTS[host].model_fields['nics'].default} cards in a host, others: host: {{template: {host}, nics: 1}}"
 
 
 def _flow(value: Any) -> str:

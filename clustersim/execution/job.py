@@ -53,7 +53,8 @@ class Job:
     `num_warm_up` on but the last `num_after`, or the time inside the `window`. `gradient_of` maps an iteration to the
     one whose gradient its update applies, where that is an earlier one. `gradients_per_push` [num_ranks] is how
     many workers' gradients a rank adds to the model at a time: its own, or the sum of its host's. One update takes
-    `gradients_per_update` of these. `shortcuts` are sentences that say what was not simulated event by event.
+    `gradients_per_update` of these. The busiest server that queues them works `server_s` seconds on each. `shortcuts`
+    are sentences that say what was not simulated event by event.
 
     Hosts: `server_hosts` are hosts that only servers use. They join `hosts_in_use`, the hosts of all jobs on the
     cluster. Jobs also share the memories in which hosts update (`host_rates`, by node).
@@ -107,6 +108,7 @@ class Job:
     issuing_since_s: dict[int, float] = field(default_factory=dict)
     gradients_per_push: np.ndarray = field(init=False)
     gradients_per_update: int = field(init=False)
+    server_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.times = Timesheet.blank(self.num_ranks, min(self.num_iterations, _INITIAL_ITERATIONS), len(self.buckets))

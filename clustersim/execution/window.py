@@ -14,7 +14,10 @@ PATIENCE = 2
 
 
 class Window:
-    """The time from the `num_before`-th update of the model to the `num_counted`-th update after it.
+    """The time from an update of the model to the `num_counted`-th update after it.
+
+    It opens at the first update, from the `num_before`-th on, at which `is_steady(number of updates)`. `warnings` are
+    sentences, known when the run is over, about a window that opened before the job was steady.
 
     An iteration counts with the share of its time that lies in the window. For an iteration in progress when the
     window closes, that share is known only when it ends. So the run goes on until every worker has ended the iteration
@@ -36,6 +39,8 @@ class Window:
         num_counted: int,
         on_progress: Callable[[float], None] = lambda share: None,
         counts_gradients: bool = False,
+        is_steady: Callable[[int], bool] = lambda num_updates: True,
+        warnings: Callable[[], tuple[str, ...]] = tuple,
     ):
         self.start_s = self.end_s = float("inf")
         self.first_row = self.last_row = 0  # of the update log: the rows between them count
@@ -47,13 +52,16 @@ class Window:
         self._unfinished = set(ranks)
         self._longest_s = 0.0
         self.num_before, self.num_counted = num_before, num_counted
-        self._on_progress = on_progress
+        self._on_progress, self._is_steady = on_progress, is_steady
+        self.warnings = warnings
 
     def updated(self) -> None:
         """Note that the model has a new version, whose gradients are in the update log."""
         self.num_updates += 1
-        if self.num_updates == self.num_before:
-            self.open()
+        if self.start_s == float("inf") and self.num_updates >= self.num_before:
+            self.num_before = self.num_updates
+            if self._is_steady(self.num_updates):
+                self.open()
         if self.num_updates >= self.num_before + self.num_counted and self.start_s < self._env.now < self.end_s:
             self.close()
         self._on_progress(min(1.0, self.num_updates / (self.num_before + self.num_counted)))

@@ -13,7 +13,7 @@ from clustersim.spec import Spec
 from clustersim.units import Bandwidth, Duration
 
 DEFAULT_LENGTH_S = 30 * 86_400.0
-"""Useful time to simulate if a scenario gives neither `length` nor `epochs`."""
+"""Useful time to simulate if a scenario gives neither `length` nor the length of the training."""
 
 
 class Lifetime(Spec):
@@ -86,7 +86,7 @@ class Failures(Spec):
     detection: Duration = Field(default=0.0, description="time from a failure until it is detected")
     restart: Duration = Field(default=0.0, description="time from the detection until the checkpoint can be read")
     length: Annotated[Duration, Field(gt=0)] | None = Field(
-        default=None, description="useful time to simulate; if left out, all epochs, or 30 days without epochs"
+        default=None, description="useful time to simulate; if left out, all epochs or tokens, or 30 days without them"
     )
 
     @model_validator(mode="after")

@@ -28,11 +28,12 @@ def price_setting(text: str) -> str:
     """
     name, equals, dollars = text.rpartition("=")
     try:
-        price = float(dollars)
+        price: float | None = float(dollars)
     except ValueError:
-        price = 0.0
-    if not equals or not name.strip() or not 0 < price < float("inf"):
-        message = f"expected GPU=DOLLARS, the price of one GPU for an hour, such as h100=2.5 (got '{text[:60]}')"
+        price = None
+    if not equals or not name.strip() or price is None or not 0 < price < float("inf"):
+        why = "" if not equals else ": a number without a unit" if price is None else ": a price above zero"
+        message = f"expected GPU=DOLLARS, the price of one GPU for an hour, such as h100=2.5 (got '{text[:60]}'){why}"
         raise InputError(message, got=text[:60], allowed="GPU=DOLLARS, above zero", key="--price")
     if "." in name:
         message = f"the price of a sheet by its file ({name.strip()[:60]}) is given under `prices` in the scenario"

@@ -4,7 +4,7 @@ Memory and times of layouts come from the other packages; the planner models not
 """
 
 from clustersim.planner.objective import NAMES
-from clustersim.planner.plan import PLAN_SCHEMA, Entry, Plan, plan
+from clustersim.planner.plan import PLAN_SCHEMA, STOPPED, Entry, Plan, plan
 from clustersim.planner.space import Choice
 
-__all__ = ["NAMES", "PLAN_SCHEMA", "Choice", "Entry", "Plan", "plan"]
+__all__ = ["NAMES", "PLAN_SCHEMA", "STOPPED", "Choice", "Entry", "Plan", "plan"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from clustersim.errors import InputError, unknown_name
 from clustersim.hardware.price import price_of
 from clustersim.kernels.kernel_model import rates_of
 from clustersim.model.layer import Anchoring
+from clustersim.planner.as_run import AS_RUN, run_times
 from clustersim.planner.bound import min_compute_s, min_iteration_s
-from clustersim.planner.journal import Journal
+from clustersim.planner.journal import Journal, key_of
 from clustersim.planner.layout_costs import LayoutCosts
 from clustersim.planner.no_layout import no_layout, no_layout_fits, short_reason
 from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
@@ -22,7 +23,7 @@ from clustersim.planner.offloading import fits_in_host_memory
 from clustersim.planner.peak_memory import PeakMemory
 from clustersim.planner.reasons import reason
 from clustersim.planner.request import PlanRequest, plan_request
-from clustersim.planner.search import Candidate, Search, SimulatedLayout, best_bound_first, simulate_best_first
+from clustersim.planner.search import BestBoundFirst, Candidate, Search, SimulatedLayout, simulate_best_first
 from clustersim.planner.space import Choice
 from clustersim.planner.tune import tune
 from clustersim.scenario import Scenario
@@ -41,7 +42,10 @@ STOPPED = "it was not simulated before the search was stopped"
 
 @dataclass(frozen=True)
 class Entry:
-    """One of the best layouts; `reason` is why it is worse than the first one. SI units; dollars, joules per sample."""
+    """One of the best layouts; `reason` is why it is worse than the first one. SI units; dollars, joules per sample.
+
+    `run_s` is the iteration time that `clustersim run` forecasts, with all settings of the software; None if unknown.
+    """
 
     choice: Choice
     iteration_s: float
@@ -54,6 +58,7 @@ class Entry:
     dollars_per_sample: float | None
     joules_per_sample: float | None
     reason: str
+    run_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the layout's entry in `clustersim.plan/1`."""
@@ -64,6 +69,7 @@ class Entry:
             "strategy": dict(self.choice.exchange),
             "micro_batch": self.choice.micro_batch,
             "iteration_s": self.iteration_s,
+            "run_iteration_s": self.run_s,
             "bound_s": self.least_s,
             "samples_per_s": self.samples_per_s,
             "mfu": self.mfu,
@@ -81,7 +87,7 @@ class Plan:
     """The best layouts, best first, and the number of discarded layouts by reason.
 
     If the search was `stopped`, these are the best of the layouts simulated so far. `left_out` are settings of the
-    `software` that no layout of the plan has.
+    `software` that the plan is without. `fixed` are the keys that the scenario gives, which do not change.
     """
 
     name: str
@@ -96,6 +102,7 @@ class Plan:
     transport: str = ""
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -108,6 +115,7 @@ class Plan:
             "software": self.software,
             "transport": self.transport,
             "left_out": list(self.left_out),
+            "fixed": dict(self.fixed),
             "num_layouts": self.num_layouts,
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
@@ -168,6 +176,8 @@ class _Planning:
         self._num_without_host_memory = 0
         self._least_memory: tuple[float, Choice] | None = None
         self._search, self._tuned = Search(), list[SimulatedLayout]()
+        self._is_searched = False
+        self._runs: dict[str, float] = {}
         largest = self._costs[max(request.num_gpus)]
         self._journal = None if resume is None else Journal.open(resume, largest)
 
@@ -181,9 +191,10 @@ class _Planning:
             with ProcessPool(workers) as pool:
                 self._simulate(ranked, pool)
         except KeyboardInterrupt:
-            if not self._search.simulated:
+            if not self._search.simulated and not self._search.unfinished:
                 raise
             stopped = True
+            self._search.simulated += self._search.unfinished
         simulated, failed, more = self._search.simulated, self._search.failed, self._tuned
         for _, why in failed:
             self._count(f"could not be simulated: {why.splitlines()[0]}")
@@ -192,9 +203,8 @@ class _Planning:
             error = InputError(f"no layout could be simulated: {why}", key="parallelism")
             raise self._request.scenario.located(error)
         self._count(NO_HOST_MEMORY, self._num_without_host_memory)
-        self._count(
-            STOPPED if stopped else BOUND, len(ranked) - len(simulated) - len(failed) - self._num_without_host_memory
-        )
+        num_left = len(ranked) - len(simulated) - len(failed) - self._num_without_host_memory
+        self._count(BOUND if self._is_searched else STOPPED, num_left)
         best = self._best_of_each([*simulated, *more])
         return Plan(
             name=self._request.scenario.name,
@@ -209,15 +219,24 @@ class _Planning:
             transport=self._request.point.transport,
             left_out=self._request.left_out,
             anchor=self._request.anchor,
+            fixed=self._request.given,
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:
         """Simulate the layouts that may be among the best, then variants of the best of these."""
         point, objective, search = self._request.point, self._objective, self._search
-        bounded = self._in_hosts(best_bound_first(ranked, objective, self._least_s))
-        simulate_best_first(point, bounded, objective, self._top, pool, self._on_progress, search, self._journal)
+        queue = BestBoundFirst(ranked, objective, self._least_s)
+        bounded, tell = self._in_hosts(queue), self._on_progress
+        simulate_best_first(
+            point, bounded, objective, self._top, pool, tell, search, self._journal, queue.num_better_than
+        )
+        self._is_searched = True
         if search.simulated:
+            tell(0.9, "variants of the best")
             self._tuned = tune(point, search.simulated, objective, self._with_bound, pool, self._journal)
+            tell(0.95, "the best, as run")
+            best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
+            self._runs = run_times([each.choice for each in best], self._request, pool)
 
     def _in_hosts(self, bounded: Iterator[Candidate]) -> Iterator[Candidate]:
         """Yield choices without those whose offloaded state does not fit in their hosts; these are counted."""
@@ -307,5 +326,6 @@ class _Planning:
             breakdown_s=simulated.breakdown_s,
             dollars_per_sample=dollars_per_sample(self._priced, choice, simulated.iteration_s),
             joules_per_sample=joules_per_sample(gpu, choice, simulated.iteration_s),
+            run_s=self._runs.get(key_of(choice)),
             reason=reason(simulated, best, costs.links, self._costs[best.choice.num_gpus].links),
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from clustersim.arguments import check_number
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
-from clustersim.planner.space import ALSO, SHARDINGS, Divisible, Space
+from clustersim.planner.space import ALSO, SHARDINGS, Choice, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.loader import gives_measured
 from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
+from clustersim.scenario.software_keys import as_written
 from clustersim.simulate import AnchorFit, fit_scenario
 from clustersim.software import load_software
 
@@ -37,7 +39,9 @@ class PlanRequest:
     `scenario` is the source of the point, with a batch that suits all sizes. `fixed` are the given keys of
     `parallelism`, `most_tensor` is the maximum number of GPUs that split a layer, and `divisible` are the model's other
     divisible dimensions. `also` are keys that are compared on request. `left_out` are settings of the `software` that a
-    plan does not support. `anchor` is what measured runs of the scenario say of its kernels.
+    plan does not support. `anchor` is what measured runs of the scenario say of its kernels. `given` are the keys of
+    `parallelism`, and of `strategy` those that a plan tries, that the scenario itself gives. `source` and `overrides`
+    make the scenario with all settings of the software.
     """
 
     scenario: Scenario
@@ -50,11 +54,23 @@ class PlanRequest:
     software: str = ""
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    source: Scenario | str | Path | Mapping[str, Any] = ""
+    overrides: tuple[str, ...] = ()
 
     @property
     def num_gpus(self) -> tuple[int, ...]:
         """The numbers of GPUs in the given order."""
         return tuple(self.batches)
+
+    def as_run(self, choice: Choice) -> Point:
+        """Return the point of a choice as `clustersim run` makes it, with all settings of the software."""
+        settings = {f"parallelism.{key}": value for key, value in choice.settings().items()}
+        settings |= {f"strategy.{key}": value for key, value in choice.exchange}
+        written = [f"{as_written(key)}={json.dumps(value)}" for key, value in settings.items()]
+        sized = [f"num_gpus={choice.num_gpus}", f"batch={{global: {choice.batch}}}", "parallelism={}"]
+        point = _only_point(load_scenario(self.source, [*self.overrides, *sized, *written]))
+        return self.anchor.applied(point) if self.anchor else point
 
     def space(self, batches: Mapping[int, Sequence[int]], fixed: Mapping[str, Any]) -> Space:
         """Return the search space for these batches by number of GPUs and these fixed keys."""
@@ -86,10 +102,11 @@ def plan_request(
     most = max(num_gpus)
     anchor = _anchor(scenario, overrides)
     overrides = [*overrides, *(["measured=[]"] if anchor else [])]
+    asked = overrides
     sized = _loaded(scenario, overrides, most)
     point = _only_point(sized)
     if point.is_software_chosen:
-        overrides = [*overrides, f"software.name={_SOFTWARE}"]
+        overrides = asked = [*overrides, f"software.name={_SOFTWARE}"]
         point = _only_point(_loaded(scenario, overrides, most))
     left_out = left_out_of_a_plan(point)
     if left_out or point.software.name == _SOFTWARE:
@@ -115,7 +132,24 @@ def plan_request(
         software=point.software.name,
         left_out=tuple(left_out),
         anchor=anchor,
+        given=_given(point, left_out),
+        source=scenario,
+        overrides=tuple(asked),
     )
+
+
+def _given(point: Point, left_out: Collection[str]) -> dict[str, Any]:
+    """Return the keys that the scenario itself gives and a plan would vary otherwise, with their values."""
+    found = {}
+    for of, keys in (("parallelism", None), ("strategy", ("algorithm", "buckets"))):
+        part = getattr(point, of)
+        for key in part.model_fields_set:
+            is_written = f"{of}.{key}" not in point.supplied and key not in left_out
+            is_varied = key in keys if keys else key != "kind" and _is_fixed(part, key)
+            if is_written and is_varied:
+                found[key] = getattr(part, key)
+    order = [*Parallelism.model_fields, "algorithm", "buckets"]
+    return {key: found[key] for key in order if key in found}
 
 
 def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str]) -> AnchorFit | None:

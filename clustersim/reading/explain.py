@@ -262,7 +262,10 @@ def _hint(path: Path, node: TreeNode, root: TreeNode, expected: str, wanted: _Wa
     if wants_map and meaning is None:
         kind = _same_kind(value, known_kinds(models_at(wanted.model, root, path)))
         meaning = f"write {{kind: {kind}}}" if kind else _meaning(value, example)
-    return hint_after(meaning, nearest(value, re.findall("'([^']+)'", expected)))
+    near = nearest(value, re.findall("'([^']+)'", expected))
+    if path[-1:] == ("kind",) and meaning is None and near is None:  # a map that was written as one value
+        meaning = _meaning(value, example)
+    return hint_after(meaning, near)
 
 
 def _same_kind(value: str, kinds: list[str]) -> str | None:
@@ -271,8 +274,8 @@ def _same_kind(value: str, kinds: list[str]) -> str | None:
 
 
 def _meaning(value: str, example: str | None) -> str | None:
-    """Return what a word is called here, where a map was expected; else how such a map is written."""
-    return hint_for_word(value) or example
+    """Return what a word, or the key of `key: value` in text, is called here; else how such a map is written."""
+    return hint_for_word(value) or hint_for_word(re.split(r"[\s:=]", value)[0]) or example
 
 
 def _wrong_key(path: Path, root: TreeNode, expected: str) -> Problem:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
 from clustersim.report.baselines import baseline_cell
 from clustersim.report.findings import findings
-from clustersim.report.limiting import busiest_words, limit_of, share_of
+from clustersim.report.limiting import busiest_words, limit_of, server_words, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
-from clustersim.report.rate_words import SURER, dropped_share, unit_of_cost
+from clustersim.report.rate_words import SURER, dropped_share, length_words, unit_of_cost
 from clustersim.report.series import (
     axis_cell,
     axis_headings,
@@ -22,7 +22,7 @@ from clustersim.report.series import (
     setting,
     varied,
 )
-from clustersim.report.words import count, duration, gpus, percent, size, times, versions
+from clustersim.report.words import amount, count, duration, gpus, long_duration, percent, size, times, versions
 from clustersim.results import BREAKDOWN, Run, Sweep
 
 _TOLD = 0.05
@@ -70,6 +70,8 @@ def _limits(sweep: Sweep, run: Run) -> str:
     busiest = max(run.link_classes, key=lambda links: links.max_utilisation, default=None)
     if "communication_exposed" not in told or busiest is None:
         return f"limits of {subject}: {parts}"
+    if words := server_words(run):
+        return f"limits of {subject}: {parts}; {words}"
     return f"limits of {subject}: {parts}; busiest link {busiest.kind}, at {percent(busiest.max_utilisation)}"
 
 
@@ -167,12 +169,14 @@ def _cost(run: Run) -> Tile | None:
         return None
     unit = unit_of_cost([run])
     samples = 1e6 / (run.tokens_per_sample or 1)
+    total = run.train_dollars
     iterations = (run.time_to_train_s or samples / run.samples_per_s) / run.iteration_s
     what = "to train" if run.time_to_train_s else f"for a million {unit}"
     energy = None if run.iteration_joules is None else count(run.iteration_joules * iterations / 3.6e6)
     energy_note = "" if energy is None else f"; its GPUs use at most {energy} kWh"
     hourly = f"at ${count(run.dollars_per_hour or 0.0)} an hour"
-    return Tile("Cost", f"${count(run.iteration_dollars * iterations)}", f"{what}, {hourly}{energy_note}")
+    dollars = count(run.iteration_dollars * iterations) if total is None else amount(total)
+    return Tile("Cost", f"${dollars}", f"{what}, {hourly}{energy_note}")
 
 
 def _between(pair: tuple[float, float], level: str) -> str:
@@ -191,8 +195,7 @@ def _speedup(run: Run, level: str) -> Tile | None:
 def _time_to_train(sweep: Sweep, run: Run) -> Tile | None:
     if run.time_to_train_s is None:
         return None
-    epochs = sweep.scenario.get("epochs")
-    return Tile("Time to train", duration(run.time_to_train_s), f"{count(epochs)} epochs" if epochs else "")
+    return Tile("Time to train", long_duration(run.time_to_train_s), length_words(sweep, run)[0])
 
 
 def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
@@ -215,7 +218,7 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
         cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]
-        cells += ["–" if run.time_to_train_s is None else duration(run.time_to_train_s)] * timed
+        cells += ["–" if run.time_to_train_s is None else long_duration(run.time_to_train_s)] * timed
         cells += [_known(column.value(run), column.text) for column in more]
         body.append(cells)
     return headings, body
@@ -258,6 +261,8 @@ MORE_COLUMNS = (
     Column("$/h", lambda run: run.dollars_per_hour, count, _has_price("tokens", "samples")),
     Column("$/M tokens", lambda run: run.dollars_per_million("tokens"), count, _has_price("tokens")),
     Column("$/M samples", lambda run: run.dollars_per_million("samples"), count, _has_price("samples")),
+    Column("$ total", lambda run: run.train_dollars, amount,
+           lambda runs: any(run.train_dollars is not None for run in runs)),
 )  # fmt: skip
 """Columns beside the rates: of language models, stale and dropped gradients, memory if it may be short, dollars."""
 

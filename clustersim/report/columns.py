@@ -30,6 +30,7 @@ COLUMNS = {
     "memory": "memory of the GPU that holds most, at its peak",
     "$/h": "price of all GPUs for an hour",
     "$/M tokens": "price of training a million tokens",
+    "$ total": "price of the whole training",
     "$/M samples": "price of training a million samples",
     "compute": "share of an iteration in which a worker computes: forward, backward and update, mean over workers",
     "slowed": "share by which kernels take longer since collectives run beside them",

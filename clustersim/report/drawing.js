@@ -1,4 +1,5 @@
-// Drawing: a figure when it comes near the window, one at a time, and again when its appearance changes.
+// Drawing: all figures in the window at once, then those near it, one at a time; the others when the browser is idle. A
+// figure is drawn again when its appearance changes.
 let canDraw = false;
 
 const draw = (panel) => {
@@ -23,11 +24,27 @@ const drawNext = () => {
   const near = toDraw().map((panel) => [away(panel), panel]).filter(([far]) => far < AHEAD_PX);
   busy = near.length > 0;
   if (busy) {
-    draw((near.find(([far]) => far < 0) || near[0])[1]);
+    const inWindow = near.filter(([far]) => far < 0);
+    (inWindow.length ? inWindow : near.slice(0, 1)).forEach(([, panel]) => draw(panel));
     setTimeout(drawNext, 0);
   } else {
     document.body.dataset.drawn = toDraw().length ? "near" : "all";
+    drawWhenIdle();
   }
+};
+const IDLE_MS = 300;
+const whenIdle = (work) => (window.requestIdleCallback ? requestIdleCallback(work, { timeout: IDLE_MS }) : setTimeout(work, IDLE_MS));
+let waitsForIdle = false;
+const drawWhenIdle = () => {
+  if (waitsForIdle || !toDraw().length) return;
+  waitsForIdle = true;
+  whenIdle(() => {
+    waitsForIdle = false;
+    if (busy) return;
+    const [next] = toDraw().sort((one, other) => away(one) - away(other));
+    if (next) draw(next);
+    drawNext();
+  });
 };
 const drawNear = () => canDraw && !busy && drawNext();
 const redraw = (which) => {

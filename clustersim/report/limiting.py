@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clustersim.report.palette import LABELS
-from clustersim.report.words import percent
+from clustersim.report.words import duration, percent
 from clustersim.results import BREAKDOWN, LinkClass, Run
 
 _TOLD = 0.1
@@ -17,6 +17,10 @@ _LIMITS = 0.3
 
 _BUSY = 0.5
 """Share of the exposed communication from which on the busiest links are named with it."""
+
+
+_SATURATED = 0.7
+"""Share of the time in which a server works on gradients from which on these wait in its queue."""
 
 
 def overhead(run: Run) -> str | None:
@@ -69,11 +73,28 @@ def limits_of_two(best: Run, other: Run, names: tuple[str, str]) -> str:
     return found
 
 
-def busiest_words(run: Run, part: str, where: str = "") -> str:
-    """Name the busiest links and their load where a part is communication over them; otherwise empty.
+def server_words(run: Run, where: str = "") -> str:
+    """Say how busy the busiest server is, where it is busier than any links and its queue is a limit; else empty.
 
     `where` says of which run.
     """
+    busy = run.facts.get("server_busy", 0.0)
+    if busy < max([_SATURATED, *(links.max_utilisation for links in run.link_classes)]):
+        return ""
+    each = duration(run.facts["server_s_per_gradient"])
+    return (
+        f"the busiest server{where} is at {percent(busy)}: it takes one gradient after another, {each} for each; "
+        "a larger servers.num divides this"
+    )
+
+
+def busiest_words(run: Run, part: str, where: str = "") -> str:
+    """Name the busiest server or links and their load where a part is communication with them; otherwise empty.
+
+    `where` says of which run.
+    """
+    if part == "communication_exposed" and (words := server_words(run, where)):
+        return words
     links = busiest_links(run) if part == "communication_exposed" else None
     return "" if links is None else f"busiest links{where}: {links.kind}, at {percent(links.max_utilisation)}"
 

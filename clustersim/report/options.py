@@ -13,7 +13,18 @@ from clustersim.results import Run, Sweep
 from clustersim.units import read_quantity
 
 _CONDITIONS = frozenset(
-    ["background_traffic", "batch", "dataset_size", "failures", "jobs", "model", "num_gpus", "packing", "stragglers"]
+    [
+        "background_traffic",
+        "batch",
+        "dataset_size",
+        "failures",
+        "jobs",
+        "model",
+        "num_gpus",
+        "packing",
+        "stragglers",
+        "train_tokens",
+    ]
 )
 """First parts of keys that say what is to be trained and what happens to it, unless nothing else varies."""
 

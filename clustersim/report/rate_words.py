@@ -7,7 +7,7 @@ from typing import Literal
 
 from clustersim.report.band import NEVER_CHECKED, band_range
 from clustersim.report.machine import IDEAL
-from clustersim.report.words import count, duration, gpus, percent, plural, times
+from clustersim.report.words import amount, count, gpus, long_duration, percent, times
 from clustersim.results import Run, Sweep
 
 SURER = "comparisons are surer than each rate"
@@ -58,9 +58,19 @@ def _speedup(sweep: Sweep, run: Run, speedup: float) -> str:
 
 
 def training(sweep: Sweep, run: Run) -> str:
-    """Say how long the training takes, after a semicolon; empty where its length is unknown."""
+    """Say how long the training takes and what it costs, after a semicolon; empty where its length is unknown."""
     if run.time_to_train_s is None:
         return ""
-    epochs = sweep.scenario.get("epochs")
-    what = f"{plural(epochs, 'epoch')} take" if epochs and epochs != 1 else "training takes"
-    return f"; {what} {duration(run.time_to_train_s)}"
+    length, are_many = length_words(sweep, run)
+    what = f"{length or 'training'} {'take' if are_many else 'takes'} {long_duration(run.time_to_train_s)}"
+    cost = f" and cost{'' if are_many else 's'} ${amount(run.train_dollars)}" if run.train_dollars else ""
+    return f"; {what}{cost}"
+
+
+def length_words(sweep: Sweep, run: Run) -> tuple[str, bool]:
+    """Return what is trained in all, tokens or epochs, and whether it is several; empty where nothing says."""
+    for key in ("train_tokens", "epochs"):
+        asked = run.axes.get(key, sweep.scenario.get(key))
+        if isinstance(asked, int | float) and asked != 1:
+            return (f"{amount(asked)} tokens" if key == "train_tokens" else f"{count(asked)} epochs"), True
+    return "", False

@@ -15,7 +15,7 @@ from clustersim.report.series import headline, run_label, runs_in_order, runs_wi
 from clustersim.results import Run, Sweep
 
 MOST_PACKED = 650_000
-"""Characters of the packed figures of single runs: with plotly.js and the table a page stays below 1.5 MB."""
+"""Characters of the packed figures of single runs: with plotly.js and the table, a page of up to 100 runs stays below 1.5 MB."""
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,6 @@
+// A page without a window may never be painted, so that is not waited for longer than this.
+const NO_FRAME_MS = 300;
+
 // The texts are painted first; then plotly.js is unpacked, and the figures in the window are drawn.
 const start = async () => {
   const script = document.createElement("script");
@@ -27,5 +30,11 @@ if (typeof DecompressionStream === "undefined") {
     '<p class="banner" role="alert">This browser cannot unpack the figures: Chrome and Edge from 80, Safari from 16.4, and ' +
     "Firefox from 113 can. Texts and tables are complete.</p>");
 } else {
-  requestAnimationFrame(() => setTimeout(start, 0));
+  let started = false;
+  const startOnce = () => {
+    if (!started) start();
+    started = true;
+  };
+  requestAnimationFrame(() => setTimeout(startOnce, 0));
+  setTimeout(startOnce, NO_FRAME_MS);
 }

@@ -21,6 +21,28 @@ def duration(seconds: float) -> str:
     return format_duration(seconds).replace(" us", " µs").replace(" ", THIN)
 
 
+def long_duration(seconds: float) -> str:
+    """Return the duration of a whole training as text: in days from two days on.
+
+    >>> long_duration(31.5 * 86400).replace(THIN, " "), long_duration(37800).replace(THIN, " ")
+    ('31.5 days', '10.5 h')
+    """
+    days = seconds / 86400
+    return f"{count(float(f'{days:.3g}'))}{THIN}days" if days >= 2 else duration(seconds)
+
+
+def amount(number: float) -> str:
+    """Return a large number with a letter for thousands of millions, as of tokens and dollars.
+
+    >>> amount(1e12), amount(1.5432e6), amount(300e9), amount(12345).replace(THIN, " "), amount(9.5)
+    ('1T', '1.54M', '300B', '12 345', '9.5')
+    """
+    for letter, factor in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
+        if number >= 0.9995 * factor:
+            return f"{number / factor:.{max(3, len(str(int(number / factor))))}g}{letter}"
+    return count(number)
+
+
 def size(num_bytes: float) -> str:
     """Return a number of bytes as text, in powers of 1000."""
     return format_size(num_bytes).replace(" ", THIN)

@@ -18,7 +18,7 @@ Cell = float | str | None
 _RATES = (
     *["samples_per_s_per_gpu", "tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "host_share"],
     *["memory_bytes", "gpu_memory_bytes"],
-    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens"],
+    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens", "train_dollars"],
 )
 """Fields and properties of a run, each a column of its name."""
 

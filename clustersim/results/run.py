@@ -37,7 +37,7 @@ _LOGS = frozenset(["cycles", "updates", "more_updates"])
 
 _DERIVED = (
     *["samples_per_s_per_gpu", "tokens_per_s", "tokens_per_s_per_gpu", "host_share"],
-    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens"],
+    *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens", "train_dollars"],
 )
 """Properties that the JSON has beside the fields."""
 
@@ -279,6 +279,12 @@ class Run:
     def dollars_per_hour(self) -> float | None:
         """What all workers' GPUs cost for an hour; None where one has no price."""
         return None if self.iteration_dollars is None else self.iteration_dollars / self.iteration_s * 3600
+
+    @property
+    def train_dollars(self) -> float | None:
+        """What the whole training costs; None where its length or a price is unknown."""
+        hourly = self.dollars_per_hour
+        return None if hourly is None or self.time_to_train_s is None else hourly * self.time_to_train_s / 3600
 
     def dollars_per_million(self, unit: Literal["tokens", "samples"]) -> float | None:
         """Return what a million trained samples cost, or tokens; None where a GPU has no price."""

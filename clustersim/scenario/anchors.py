@@ -23,7 +23,7 @@ from clustersim.units import parse
 
 _OPTION = "--measured"
 _OF_NETWORK = ("topology", "transport")
-_WITHOUT = ("measured", "published", "baseline", "epochs")
+_WITHOUT = ("measured", "published", "baseline", "epochs", "train_tokens")
 
 Opened = Callable[[TreeNode], TreeNode]
 """Returns a tree with the cluster itself in place of its name."""

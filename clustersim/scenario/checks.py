@@ -53,6 +53,7 @@ def _compute_mistakes(point: Point) -> Iterator[Mistake]:
     yield from wrong
     if not wrong:
         yield from _image_mistakes(point)
+        yield from _token_mistakes(point)
     yield from trace_mistakes(point)
 
 
@@ -64,6 +65,17 @@ def _image_mistakes(point: Point) -> Iterator[Mistake]:
         key = "compute.layout" if compute.layout else "compute.library"
         number, layout = PRECISIONS[point.precision], compute.layout or "nchw"
         yield from _mistakes_of(key, partial(refuse_layout, model, number, layout, compute.library))
+
+
+def _token_mistakes(point: Point) -> Iterator[Mistake]:
+    """Yield that a training is given in tokens, and the model has none."""
+    if point.train_tokens is None:
+        return
+    model, _ = trained_model(point)
+    if not model.tokens:
+        message = f"{model.name} has no tokens; the length of its training is dataset_size (samples) and epochs"
+        got, allowed = f"{point.train_tokens:g}", "a model whose workload states tokens, or dataset_size and epochs"
+        yield Mistake(message, key="train_tokens", got=got, allowed=allowed)
 
 
 def _unreadable(point: Point) -> Iterator[Mistake]:

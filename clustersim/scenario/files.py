@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,24 +56,42 @@ class _Reading:
 
     def check_inside(self, found: Path, element: TreeNode) -> None:
         """Refuse a file in a folder that has nothing to do with the scenario: messages show lines of what they read."""
-        if self.may_extend is None or any(found.resolve().is_relative_to(folder) for folder in self.may_extend):
+        if self.may_extend is None or any(_holds(folder, found.resolve()) for folder in self.may_extend):
             return
         allowed = "the working directory, the scenario's folder, the repositories around them, or a shipped scenario"
-        message = f"'{found}' is outside the folders that a scenario may extend; allow it by --allow-outside"
+        outside = "outside the folders that a scenario may extend"
+        message = f"'{found}' is {outside}; only `clustersim run --allow-outside` reads it"
         raise InputError(message, got=str(element.value), allowed=allowed)
 
 
 def folders_to_extend(path: Path) -> tuple[Path, ...]:
     """Return the folders whose files a scenario may extend: its own and the working directory's, and shipped ones.
 
-    Of a folder in a git repository, the whole repository counts.
+    Of a folder in a git repository, the whole repository counts. A working directory that was deleted has no files.
     """
-    return (*map(_repository, (Path.cwd(), path.resolve().parent)), *map(data_folder, ("scenarios", "validate")))
+    folders = [path.resolve().parent]
+    with suppress(FileNotFoundError):
+        folders.append(Path.cwd())
+    return (*map(_repository, folders), *map(data_folder, ("scenarios", "validate")))
 
 
 def _repository(folder: Path) -> Path:
     """Return the git repository around a folder, or the folder itself outside of one."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder).resolve()
+    around = (each for each in (folder, *folder.parents) if (each / ".git").exists() and not _is_broad(each))
+    return next(around, folder).resolve()
+
+
+def _holds(folder: Path, file: Path) -> bool:
+    """Return whether a folder has a file; the root and the home have only those directly in them."""
+    return file.parent == folder if _is_broad(folder) else file.is_relative_to(folder)
+
+
+def _is_broad(folder: Path) -> bool:
+    """Return whether a folder has all files of a machine or of a user: no project is there."""
+    home: Path | None = None
+    with suppress(RuntimeError):  # a user without a home
+        home = Path.home().resolve()
+    return folder.resolve() in (Path(folder.anchor), home)
 
 
 def read_scenario(path: Path, allow_outside: bool = False) -> tuple[TreeNode, list[Mistake]]:

@@ -145,6 +145,9 @@ class PointKeys(Spec):
     )
     dataset_size: Count | None = Field(default=None, description="samples of one epoch")
     epochs: Positive | None = Field(default=None, description="passes over the data until training ends")
+    train_tokens: Positive | None = Field(
+        default=None, description="tokens until training ends, such as 1e12, instead of dataset_size and epochs"
+    )
     num_iterations: Count = Field(
         default=10,
         description="updates of the model to measure, after a warm-up; with a synchronous strategy an update is one "

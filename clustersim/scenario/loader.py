@@ -42,7 +42,8 @@ from clustersim.topology import read_topology
 _ROUNDS = 4  # of validation, each with the wrong keys of the last one replaced
 _CROSSING = {"num_gpus", "batch"}  # keys that the checks of other keys need
 _NOT_HELD = {
-    *("name", "description", "dataset_size", "epochs", "num_iterations", "baseline", "published", "measured", "prices"),
+    *("name", "description", "dataset_size", "epochs", "train_tokens", "num_iterations", "baseline"),
+    *("published", "measured", "prices"),
     *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input"),
 }
 """Keys that the memory check does not need. With a mistake in another one, known or not, the memory is unknown."""

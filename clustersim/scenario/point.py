@@ -30,7 +30,17 @@ JobCount = Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(whole)]
 
 SHARED = (
     *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs"),
-    *("baseline", "dataset_size", "epochs", "num_iterations", "published", "seed", "replicates", "measured"),
+    *(
+        "baseline",
+        "dataset_size",
+        "epochs",
+        "train_tokens",
+        "num_iterations",
+        "published",
+        "seed",
+        "replicates",
+        "measured",
+    ),
     "prices",
 )
 """Keys that all jobs of a cluster share, or that only the first job uses: no job has its own."""
@@ -59,6 +69,17 @@ class Point(PointKeys):
         point = self.model_copy()
         point._anchoring = anchoring
         return point
+
+    @property
+    def has_length(self) -> bool:
+        """Whether the scenario says when training ends."""
+        return self.train_tokens is not None or (self.epochs is not None and self.dataset_size is not None)
+
+    def num_samples(self, tokens_per_sample: float | None) -> float | None:
+        """Return the samples until training ends; None where the scenario does not say."""
+        if self.train_tokens is not None and tokens_per_sample:
+            return self.train_tokens / tokens_per_sample
+        return None if self.epochs is None or self.dataset_size is None else self.epochs * self.dataset_size
 
     def each_job(self) -> list[JobOfMany]:
         """Return every job that shares the cluster; the run's results are those of the first, often the only one."""
@@ -107,10 +128,21 @@ class Point(PointKeys):
         if self.epochs is not None and self.dataset_size is None:
             message = f"the number of samples in an epoch is missing (got epochs: {self.epochs:g}); give dataset_size"
             mistakes.append(Mistake(message, key="epochs", got=str(self.epochs), allowed="with dataset_size"))
+        given = [key for key in ("dataset_size", "epochs") if getattr(self, key) is not None]
+        if self.train_tokens is not None and given:
+            both = " and ".join(given)
+            message = (
+                f"the length of a training is train_tokens, or dataset_size and epochs (got train_tokens and {both})"
+            )
+            mistakes.append(
+                Mistake(message, key="train_tokens", got=f"{self.train_tokens:g}", allowed=f"without {both}")
+            )
         hours = self.baseline.hours if self.baseline is not None else None
-        if hours is not None and (self.epochs is None or self.dataset_size is None):
-            message = "a baseline in hours needs the length of the training; give epochs and dataset_size"
-            allowed = "with epochs and dataset_size"
+        if hours is not None and not self.has_length:
+            message = (
+                "a baseline in hours needs the length of the training; give epochs and dataset_size, or train_tokens"
+            )
+            allowed = "with epochs and dataset_size, or with train_tokens"
             mistakes.append(Mistake(message, key="baseline.hours", got=str(hours), allowed=allowed))
         return mistakes
 

@@ -56,13 +56,13 @@ def straggler_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> It
 def failure_mistakes(point: Point, topology: Topology, gpus: np.ndarray) -> Iterator[Mistake]:
     """Yield that checkpoints go to a host that does not exist, or that the training would never end.
 
-    The length of the training is known before the run if the scenario gives `length`, or neither that nor epochs.
+    The length of the training is known before the run if the scenario gives `length`, or no length of the training.
     """
     failures = point.failures
     if failures is None:
         return
     yield from _host_mistakes(failures, topology)
-    if failures.length is None and point.epochs is not None:
+    if failures.length is None and (point.epochs is not None or point.train_tokens is not None):
         return
     kinds = failures.lifetimes(len(gpus), len(np.unique(topology.gpu_hosts[gpus])))
     length_s = failures.length or DEFAULT_LENGTH_S

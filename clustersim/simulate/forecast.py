@@ -71,7 +71,7 @@ def forecast(
             outcomes.append(simulate_jobs(jobs, setups, number, exact, on_replicate_progress))
     outcomes, failure_times = with_failures(setup, outcomes)
     run = replace(run_of(setup, axes or {}, outcomes, detail, compares), failures=failure_times)
-    warnings = scenario_warnings(setup, run, max(outcome.measured_s for outcome in outcomes))
+    warnings = scenario_warnings(setup, run, outcomes)
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     run = with_band(setup, run, used)

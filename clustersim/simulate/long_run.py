@@ -28,6 +28,7 @@ from clustersim.seeding import stream
 from clustersim.simulate.build import build_network
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.setup import Setup
+from clustersim.simulate.tokens import tokens_per_sample
 from clustersim.topology import Node
 
 _MOST_DOWNTIMES = 1000
@@ -125,9 +126,10 @@ def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> 
     step_s = float(np.mean([outcome.update_s for outcome in outcomes]))
     write_s = checkpoint_s(setup, failures, gpus)
     work_s = failures.length or DEFAULT_LENGTH_S
-    if failures.length is None and point.epochs is not None and point.dataset_size is not None:
+    num_samples = point.num_samples(tokens_per_sample(setup))
+    if failures.length is None and num_samples is not None:
         batch_s = float(np.mean([outcome.iteration_s / outcome.applied_share for outcome in outcomes]))
-        work_s = point.epochs * point.dataset_size / point.global_batch * batch_s
+        work_s = num_samples / point.global_batch * batch_s
     work_s = max(1, math.ceil(work_s / step_s * (1 - 1e-12))) * step_s
     down_s = failures.detection + failures.restart + write_s
     best_s, rows = best_interval(

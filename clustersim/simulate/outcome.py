@@ -24,7 +24,8 @@ class Outcome:
     is the number of workers' gradients that each rank sends to the model in one row of the log. `spans` are those of
     the latest iteration, if ranks recorded them. An iteration makes `updates_per_iteration` updates of the model, each
     with one gradient of every rank. All ranks compute as long as the slowest GPU that they wait for, `slowest`
-    [num_ranks] times the mean GPU's time: the difference is waiting.
+    [num_ranks] times the mean GPU's time: the difference is waiting. `warnings` are sentences about what was measured.
+    The busiest server that queues gradients works `server_s` seconds on each.
     """
 
     times: Timesheet
@@ -43,6 +44,8 @@ class Outcome:
     spans: Spans | None = None
     updates_per_iteration: int = 1
     slowest: np.ndarray = field(default_factory=lambda: np.ones(1))
+    warnings: tuple[str, ...] = ()
+    server_s: float = 0.0
 
     @property
     def iteration_s(self) -> float:
@@ -60,6 +63,11 @@ class Outcome:
     def window_s(self) -> float:
         """The time that all workers together take for the gradients that count."""
         return self.iteration_s * sum(self.gradients) / (len(self.gpus) * self.updates_per_iteration)
+
+    @property
+    def server_busy(self) -> float:
+        """The share of the time that counts in which the busiest server works on gradients, 0 to 1."""
+        return min(1.0, self.server_s * int(self.updates.is_accepted.sum()) / self.window_s)
 
     @property
     def update_s(self) -> float:
@@ -179,6 +187,8 @@ def outcome_of(job: Job, link_bytes: np.ndarray | None = None) -> Outcome:
         in_step=window is None,
         shortcuts=(*job.shortcuts, *job.network.shortcuts),
         slowest=job.slowest,
+        warnings=() if window is None else window.warnings(),
+        server_s=job.server_s,
     )
     if window is not None:
         return replace(outcome, link_bytes=link_bytes * (outcome.iteration_s / job.env.now))

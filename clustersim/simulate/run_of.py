@@ -39,6 +39,7 @@ from clustersim.simulate.flop_utilisation import flop_utilisation
 from clustersim.simulate.outcome import Outcome, mean_over_outcomes, mean_parts
 from clustersim.simulate.pipedream_updates import micro_batch_update_facts
 from clustersim.simulate.setup import Setup
+from clustersim.simulate.tokens import tokens_per_sample
 
 _DETAILED_RANKS = 16
 _LEVEL = 0.95
@@ -62,6 +63,7 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], com
     iteration_s = mean_over_outcomes(outcomes, [outcome.iteration_s for outcome in outcomes])
     samples_per_s = point.global_batch * _applied_share(outcomes) / iteration_s
     baseline = baseline_of(setup, samples_per_s) if compares else named_baseline(setup, "", samples_per_s)
+    num_samples = point.num_samples(tokens_per_sample(setup))
     kinds = setup.kinds(setup.gpus(0))
     fullest = max((setup.memory_bytes(kind) for kind in setup.kinds_in_use), key=lambda held: sum(held.values()))
     return Run(
@@ -72,11 +74,11 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], com
         update_s=float(np.mean([outcome.update_s for outcome in outcomes])),
         samples_per_s=samples_per_s,
         efficiency=samples_per_s / (point.num_gpus * baseline.samples_per_s_per_gpu),
-        speedup=_speedup(point, baseline, samples_per_s),
+        speedup=_speedup(point, baseline, samples_per_s, num_samples),
         speedup_basis=_basis(point, baseline),
-        time_to_train_s=_time_to_train_s(point, samples_per_s),
+        time_to_train_s=None if num_samples is None else num_samples / samples_per_s,
         breakdown_s=breakdown(mean_parts(outcomes), iteration_s),
-        interval=_interval(point, baseline, outcomes),
+        interval=_interval(point, baseline, outcomes, num_samples),
         staleness=staleness_summary(np.concatenate([outcome.staleness for outcome in outcomes])),
         memory_bytes=sum(fullest.values()),
         memory_parts=fullest,
@@ -96,9 +98,10 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], com
             **point.strategy.facts(setup.num_workers),
             **micro_batch_update_facts(setup.laid_out),
             **_document_facts(setup, samples_per_s),
+            **_server_facts(outcomes),
         },
         iteration_dollars=dollars(kinds, iteration_s, point.prices),
-        tokens_per_sample=_tokens(setup),
+        tokens_per_sample=tokens_per_sample(setup),
         baseline=baseline,
         **flop_utilisation(setup, samples_per_s, kinds)._asdict(),
         iteration_joules=joules(kinds, iteration_s),
@@ -107,12 +110,15 @@ def _figures(setup: Setup, axes: Mapping[str, Any], outcomes: list[Outcome], com
     )
 
 
-def _tokens(setup: Setup) -> float | None:
-    """Return the tokens of a sample, of documents only if sequences are packed or padded; None if it has no tokens."""
-    packing = setup.point.packing
-    if packing is None:
-        return setup.model.tokens
-    return filling(packing, tokens_of(setup.model)).tokens
+def _server_facts(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return how long the busiest server that queues gradients works on each, in seconds, and for which share of time.
+
+    Empty where no server queues gradients.
+    """
+    if not outcomes[0].server_s:
+        return {}
+    busy = float(np.mean([outcome.server_busy for outcome in outcomes]))
+    return {"server_s_per_gradient": outcomes[0].server_s, "server_busy": busy}
 
 
 def _document_facts(setup: Setup, samples_per_s: float) -> dict[str, float]:
@@ -192,18 +198,11 @@ def _layers(setup: Setup) -> tuple[tuple[str, str, float, float, str, float], ..
     )
 
 
-def _time_to_train_s(point: Point, samples_per_s: float) -> float | None:
-    if point.epochs is None or point.dataset_size is None:
-        return None
-    return point.epochs * point.dataset_size / samples_per_s
-
-
-def _speedup(point: Point, baseline: Baseline, samples_per_s: float) -> float | None:
+def _speedup(point: Point, baseline: Baseline, samples_per_s: float, num_samples: float | None) -> float | None:
     """Return the ratio of hours if the scenario's baseline gives hours, else that of samples per second."""
     given = point.baseline
     if given is not None and given.hours is not None:
-        total_s = _time_to_train_s(point, samples_per_s)
-        return None if total_s is None else given.hours * 3600 / total_s
+        return None if num_samples is None else given.hours * 3600 * samples_per_s / num_samples
     return samples_per_s / (baseline.samples_per_s if given is None or not given.samples_per_s else given.samples_per_s)
 
 
@@ -217,7 +216,7 @@ def _basis(point: Point, baseline: Baseline) -> str:
     return f"{given.source} ({given.samples_per_s:g} samples per second)"
 
 
-def _interval(point: Point, baseline: Baseline, outcomes: list[Outcome]) -> Interval | None:
+def _interval(point: Point, baseline: Baseline, outcomes: list[Outcome], num_samples: float | None) -> Interval | None:
     """Return the confidence interval over replicates; it is computed on logarithms, since times are positive."""
     logarithms = confidence_interval([math.log(outcome.iteration_s) for outcome in outcomes], _LEVEL)
     if logarithms is None:
@@ -225,8 +224,8 @@ def _interval(point: Point, baseline: Baseline, outcomes: list[Outcome]) -> Inte
     low_s, high_s = (math.exp(end) for end in logarithms)
     batch = point.global_batch * _applied_share(outcomes)
     slow, fast = batch / high_s, batch / low_s
-    ends = _speedup(point, baseline, slow), _speedup(point, baseline, fast)
-    speedup = None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    low, high = (_speedup(point, baseline, rate, num_samples) for rate in (slow, fast))
+    speedup = None if low is None or high is None else (low, high)
     return Interval(_LEVEL, (low_s, high_s), (slow, fast), speedup)
 
 

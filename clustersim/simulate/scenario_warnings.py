@@ -16,6 +16,7 @@ from clustersim.parallelism.recomputation import recomputed
 from clustersim.results import Run
 from clustersim.scenario import Point
 from clustersim.scenario.software_keys import FIELDS, as_written
+from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.setup import Setup
 from clustersim.stragglers import TimedSlowdown
 from clustersim.strategies import Servers
@@ -29,13 +30,17 @@ _HOST_BOUND = 0.1
 _SLOT_IS_SLOW = 0.9
 """Share of the network's rate below which the slots of its cards are told to be slower."""
 
+_FEW_ROUNDS = 3
+"""Rounds of gradients of all workers below which figures of workers at their own pace are told to be uncertain."""
+
 _MUCH_COMMUNICATION = 0.25
 """Share of an iteration from which on exposed communication limits the gain of faster matrix products."""
 
 
-def scenario_warnings(setup: Setup, run: Run, measured_s: float) -> tuple[str, ...]:
-    """Return the warnings about a run whose longest replicate has measured `measured_s` of simulated time."""
+def scenario_warnings(setup: Setup, run: Run, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Return the warnings about a run from the outcomes of its replicates."""
     found = (
+        *_unsteady(setup, outcomes),
         *_warnings_about_the_run(setup, run),
         *setup.point.strategy.warnings(),
         *settings_without_effect(setup.point, setup.reference.model.layers),
@@ -43,10 +48,21 @@ def scenario_warnings(setup: Setup, run: Run, measured_s: float) -> tuple[str, .
         *_slow_slots(setup, run),
         *_easily_misread(setup.point, run),
         *_host_bound(run),
-        *_spells_after_the_end(setup.point, measured_s),
+        *_spells_after_the_end(setup.point, max(outcome.measured_s for outcome in outcomes)),
     )
     supplied = setup.point.supplied  # by the sheet of the software, which is for many layouts
     return tuple(as_written(each) for each in found if each.partition(" ")[0] not in supplied)
+
+
+def _unsteady(setup: Setup, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield what the strategy says about the time that was measured, and that few rounds were."""
+    yield from dict.fromkeys(chain.from_iterable(outcome.warnings for outcome in outcomes))
+    rounds = sum(outcomes[0].gradients) / setup.num_workers
+    if not outcomes[0].in_step and setup.point.stragglers and rounds < _FEW_ROUNDS:
+        yield (
+            f"only {rounds:.2g} rounds of gradients of all workers are measured, and workers are not in step: figures "
+            "from so few are uncertain; raise num_iterations"
+        )
 
 
 def _slow_slots(setup: Setup, run: Run) -> Iterator[str]:

@@ -336,6 +336,7 @@ class Setup:
             *self._host_assumptions(),
             *self._variability_assumptions(),
             *self._scenario_assumptions(),
+            *self.point.strategy.assumptions(),
         ]
         return tuple(dict.fromkeys([*own, *assumed]))
 

@@ -16,7 +16,7 @@ from clustersim.execution.worker import BucketId, Process
 from clustersim.program import Bucket
 from clustersim.stragglers import Awaited
 from clustersim.strategies.parameter_server import ParameterServers, ServedModel
-from clustersim.strategies.server_strategy import StaleServerStrategy, update_window
+from clustersim.strategies.server_strategy import StaleServerStrategy, busiest_server_s, update_window
 from clustersim.strategies.update_rule import UpdateRule
 
 
@@ -52,7 +52,7 @@ class Hierarchical(StaleServerStrategy):
         groups = by_host(job.hosts)
         rule = self.update_rule(len(groups))
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
-        job.gradients_per_update = 1
+        job.gradients_per_update, job.server_s = 1, busiest_server_s([parameter_servers])
         job.gradients_per_push = np.zeros(job.num_ranks, dtype=np.int64)
         job.gradients_per_push[[group[0] for group in groups]] = [len(group) for group in groups]
         job.window = update_window(job, rule, len(groups), on_progress)

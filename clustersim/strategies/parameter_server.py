@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 
 import numpy as np
 import simpy
@@ -13,6 +14,7 @@ from clustersim.execution.worker import BucketId, Process, fire
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.program import Bucket
 from clustersim.results import Update
+from clustersim.strategies.servers import moved_s
 from clustersim.strategies.update_rule import Gradient, GradientPart, Shard, UpdateRule
 
 
@@ -53,6 +55,7 @@ class ServedModel:
         read, version = gradient.version_read, self.version
         if applied:
             self._num_applied += 1
+            self.rule.applied(gradient.rank)
             written = version + 1
         else:
             written = max(version, read + 1) + 1  # it is too late for the update of the version that it was computed on
@@ -94,6 +97,17 @@ class ParameterServers:
         ]
         model.shards += [shard for row in self._shards for shard in row]
         job.algorithms = ("server",) * len(job.buckets)
+
+    def seconds_per_gradient(self) -> dict[tuple[int, Hashable], float]:
+        """Return how long each server works on a gradient, by number and memory: on its part of the update, too."""
+        job, per_update = self._job, self._rule.gradients_per_update
+        moved = job.update_bytes_per_byte / per_update
+        if per_update > 1 and job.network.adds:
+            moved += job.wire.added_per_byte * BYTES_MOVED_PER_ADDED
+        num_bytes = [0.0] * len(self._nodes)
+        for shard in chain.from_iterable(self._shards):
+            num_bytes[shard.server] += shard.num_bytes
+        return {key: moved_s(job, key[1], moved * num_bytes[key[0]]) for key in enumerate(self._nodes)}
 
     def leaves_worker(self, bucket: int) -> bool:
         """Return True: every bucket goes to the servers."""
@@ -165,6 +179,7 @@ class ParameterServers:
         if shard.progress < needed:
             allowed = self._job.env.event()
             shard.waiting_pulls.append((needed, allowed))
+            self._rule.waited(self._model.version)
             self._note_expected_cause(shard, where)
             yield allowed
             self._note_cause(shard, where)

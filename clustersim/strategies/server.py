@@ -42,6 +42,14 @@ class Server(Synchronous):
     kind: Literal["server"] = "server"
     servers: Servers = Field(default=Servers(), description="how many servers, and where")
 
+    def assumptions(self) -> tuple[str, ...]:
+        updates = "one bucket after another, on one core" if self.servers.one_core else "buckets in parallel"
+        return (
+            f"Servers add the gradients of all workers in parallel, and update {updates}. Where workers push at their "
+            "own pace (async, softsync, bounded-staleness, backup, hierarchical), a server takes one gradient after "
+            "another on one core, so part of a difference between these is one of servers.",
+        )
+
     @property
     def updates_on_gpu(self) -> bool:
         return self.servers.update_on == "workers"

@@ -59,6 +59,13 @@ class ServerStrategy(Strategy):
             )
         return value
 
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            "A server takes one gradient after another, on one core, where workers push at their own pace (async, "
+            "softsync, bounded-staleness, backup, hierarchical). Strategy server adds gradients in parallel and updates "
+            "once for all workers, so part of a difference between these is one of servers.",
+        )
+
     @property
     def updates_on_gpu(self) -> bool:
         return False
@@ -76,6 +83,7 @@ class ServerStrategy(Strategy):
         rule = self.update_rule(job.num_ranks)
         parameter_servers = self.parameter_servers(job, ServedModel(job, rule, self.learning_rate))
         job.gradients_per_update = rule.gradients_per_update
+        job.server_s = busiest_server_s([parameter_servers])
         job.window = update_window(job, rule, job.num_ranks, on_progress)
         if self._num_messages(job, rule) > MOST_PYTHON_MESSAGES and rule.has_kernels and job.can_use_kernels:
             return self._run_compiled(job, rule, job.window, on_progress)
@@ -93,6 +101,7 @@ class ServerStrategy(Strategy):
         servers_of_jobs = [self.parameter_servers(job, model, queues) for job in jobs]
         for job in jobs:
             job.gradients_per_update, job.updates = rule.gradients_per_update, first.updates
+            job.server_s = busiest_server_s(servers_of_jobs)
         pushing = next((job for job in jobs if job.buckets), first)
         window = update_window(pushing, rule, first.num_ranks, on_progress, num_places=len(jobs))
         for place, (job, parameter_servers) in enumerate(zip(jobs, servers_of_jobs, strict=True)):
@@ -149,6 +158,15 @@ class StaleServerStrategy(ServerStrategy):
         return 1.0 / staleness if self.staleness_aware_rate and staleness > 1 else 1.0
 
 
+def busiest_server_s(servers_of_jobs: Sequence[ParameterServers]) -> float:
+    """Return how long the busiest server works on a gradient; jobs of one model share servers in the same memory."""
+    total: dict[tuple[int, Hashable], float] = {}
+    for servers in servers_of_jobs:
+        for key, seconds in servers.seconds_per_gradient().items():
+            total[key] = total.get(key, 0.0) + seconds
+    return max(total.values(), default=0.0)
+
+
 def update_window(job: Job, rule: UpdateRule, num_pushing: int, on_progress: OnProgress, num_places: int = 1) -> Window:
     """Return the window of updates that is measured of a job in which `num_pushing` workers push to servers.
 
@@ -162,4 +180,14 @@ def update_window(job: Job, rule: UpdateRule, num_pushing: int, on_progress: OnP
         )
     before = updates_before(num_pushing, rule.gradients_per_update, job.num_filling)
     ranks, counted = range(job.num_ranks * num_places), job.num_iterations
-    return Window(job.env, job.updates, ranks, before, counted, on_progress, counts_gradients=rule.waits_for_updates)
+    return Window(
+        job.env,
+        job.updates,
+        ranks,
+        before,
+        counted,
+        on_progress,
+        counts_gradients=rule.waits_for_updates,
+        is_steady=rule.is_steady,
+        warnings=rule.warnings,
+    )

@@ -214,7 +214,12 @@ def creation_order(names: Sequence[str]) -> list[int]:
 
 
 def update_s(job: Job, node: Hashable, num_bytes: float, one_core: bool = False) -> float:
-    """Return the seconds of the optimizer for these bytes of gradient in an idle memory, at the rate of adding there.
+    """Return the seconds of the optimizer for these bytes of gradient in an idle memory."""
+    return moved_s(job, node, num_bytes * job.update_bytes_per_byte, one_core)
+
+
+def moved_s(job: Job, node: Hashable, moved_bytes: float, one_core: bool = False) -> float:
+    """Return the seconds in which a server moves bytes of an idle memory, at the rate of adding there.
 
     The rate of the memory is limited by the rate at which the transport library adds. With `one_core`, or if the
     library has no rate of its own, it is limited by the rate of one core.
@@ -229,4 +234,4 @@ def update_s(job: Job, node: Hashable, num_bytes: float, one_core: bool = False)
         rates.append(BYTES_MOVED_PER_ADDED / job.transport.add_s_per_byte)
     elif (core := topology.core_bytes_per_s(number)) is not None:
         rates.append(core)
-    return num_bytes * job.update_bytes_per_byte / min(rates)
+    return moved_bytes / min(rates)

@@ -37,7 +37,7 @@ class Strategy(Spec):
     `start` runs the workers of one job as processes on the simulated clock. All other methods describe the strategy to
     the scenario checks, the memory estimate, the planner and the report. They have four groups of defaults:
 
-    - Safe for every strategy: `allows` (no shortcut), `warnings`, `facts`, `mistakes` (none), `bucket_caps`,
+    - Safe for every strategy: `allows` (no shortcut), `warnings`, `assumptions`, `facts`, `mistakes` (none), `bucket_caps`,
       `stored_bytes_per_parameter` (0),
       `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies;
       a strategy of DistributedDataParallel returns `COPIES["pytorch"]`, or is faster than `all-reduce` for that).
@@ -206,6 +206,10 @@ class Strategy(Spec):
 
     def warnings(self) -> tuple[str, ...]:
         """Return a message for each option that is set and has no effect."""
+        return ()
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what its forecasts assume, as sentences."""
         return ()
 
     def facts(self, num_workers: int) -> dict[str, float]:

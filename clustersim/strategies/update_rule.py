@@ -72,6 +72,20 @@ class UpdateRule:
         """Whether the compiled kernels implement this rule; they implement no subclass."""
         return type(self) is UpdateRule
 
+    def is_steady(self, num_updates: int) -> bool:
+        """Return whether workers have their steady pace after so many updates; asked from the first full round on."""
+        return True
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return sentences, after a run, on why its figures are those of a job that was not steady, if they are."""
+        return ()
+
+    def applied(self, rank: int) -> None:
+        """Note that a gradient of a worker is in the model."""
+
+    def waited(self, num_updates: int) -> None:
+        """Note that a worker waits before it may pull, after so many updates of the model."""
+
     def version_read(self, model_version: int, shard_versions: Iterable[int]) -> int:
         """Return the version on which a worker computes, from the versions of model and shards at its last pull."""
         return model_version

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing.process import BaseProcess
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,6 +30,7 @@ class ProcessPool:
     def __init__(self, workers: int = 0):
         self._most = workers or num_cores()
         self._executor: ProcessPoolExecutor | None = None
+        self._others: set[BaseProcess] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -37,7 +39,11 @@ class ProcessPool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._executor is not None:
-            self._executor.shutdown(wait=error is None, cancel_futures=True)
+            if error is not None and not isinstance(error, Exception):  # stopped: what workers still do is not wanted
+                from multiprocessing import active_children
+
+                _end(set(active_children()) - self._others)
+            self._executor.shutdown(wait=True, cancel_futures=True)
 
     def map(
         self,
@@ -45,16 +51,19 @@ class ProcessPool:
         items: Sequence[Item],
         on_done: Callable[[int, int], None] = lambda number, num_done: None,
         order: Sequence[int] | None = None,
+        on_result: Callable[[int, Result], None] = lambda number, result: None,
     ) -> list[Result]:
         """Return the result of each item, in the order of the items.
 
-        `on_done` takes the index of a finished item and the number of finished ones. `order` has the indices of the
+        `on_result` takes the index of a finished item and its result, `on_done` then the index and the number of
+        finished ones. `order` has the indices of the
         items in the order of their start: the longest first, so that the last ones are short.
         """
         if min(self._most, len(items)) <= 1:
             results = []
             for number, item in enumerate(items):
                 results.append(work(item))
+                on_result(number, results[-1])
                 on_done(number, number + 1)
             return results
         from concurrent.futures import as_completed
@@ -65,16 +74,26 @@ class ProcessPool:
         for num_done, future in enumerate(as_completed(running), start=1):
             number = running[future]
             found[number] = future.result()
+            on_result(number, found[number])
             on_done(number, num_done)
         return [found[number] for number in range(len(items))]
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:
             from concurrent.futures import ProcessPoolExecutor
-            from multiprocessing import get_context
+            from multiprocessing import active_children, get_context
 
+            self._others = set(active_children())
             self._executor = ProcessPoolExecutor(self._most, mp_context=get_context("spawn"), initializer=_begin)
         return self._executor
+
+
+def _end(workers: Collection[BaseProcess]) -> None:
+    """End processes at once."""
+    for worker in workers:
+        worker.terminate()
+    for worker in workers:
+        worker.join()
 
 
 def _begin() -> None:
@@ -86,12 +105,12 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    """End a worker silently when the command is interrupted or has ended."""
+    """End a worker silently when the command has ended, which ends its workers itself when it is interrupted."""
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
     from threading import Thread
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     command = parent_process()
     assert command is not None, "a worker is started by the command"
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from clustersim.errors import ClustersimError
 from clustersim.hardware import GPUS, LINKS, load_gpu, load_link
 from clustersim.topology.host import Host
+from clustersim.topology.host_table import HOSTS
 from clustersim.topology.hosted_spec import HostedSpec
 from clustersim.topology.wire import wire
 from clustersim.what_if.base import SIZES, Base
@@ -26,6 +27,7 @@ _ENOUGH = 3
 """Sheets of a family that are a range of rates."""
 
 _BITS = 8 / 1e9
+_CARD = "card"
 
 
 def size_knobs(base: Base) -> Iterator[Knob]:
@@ -37,11 +39,12 @@ def size_knobs(base: Base) -> Iterator[Knob]:
 
 
 def gpu_knobs(base: Base) -> Iterator[Knob]:
-    """Yield the GPU: every sheet with which the host can be built."""
+    """Yield the GPU: sheets of the same maker and board with which the host can be built."""
     spec, host = base.point.topology, _host(base)
     if not isinstance(spec, HostedSpec) or host is None or host.gpu is None:
         return
-    fits = [name for name in GPUS if _can_be_built(spec, name)]
+    has_slots = type(host) is not HOSTS["bare"]
+    fits = [name for name in GPUS if _is_alike(name, host.gpu, has_slots) and _can_be_built(spec, name)]
     yield choices(base, "topology.gpu", "GPU", fits, host.gpu)
 
 
@@ -56,7 +59,7 @@ def link_knobs(base: Base) -> Iterator[Knob]:
     else:
         return
     if "topology.link" not in base.listed:
-        yield knob(base, "topology.link", "Link of the network", stops, link, "number", unit="Gbit/s", is_log=True)
+        yield knob(base, "topology.link", "Link of the network", stops, link, "number", unit="Gbit/s")
 
 
 def card_knobs(base: Base) -> Iterator[Knob]:
@@ -77,9 +80,10 @@ def host_link_knobs(base: Base) -> Iterator[Knob]:
     for field, label, sheet in (("nvlink", "NVLink", gpu.nvlink), ("pcie", "PCIe", gpu.pcie)):
         now = str(getattr(host, field, None) or sheet)
         if field in type(host).model_fields and now in LINKS:
-            stops = [_sheet(name) for name in _family(now)]
+            num = gpu.num_nvlinks if field == "nvlink" else 0
+            stops = [_sheet(name, num) for name in _family(now)]
             key = f"topology.host.{field}"
-            yield knob(base, key, label, stops, now, "number", unit="Gbit/s", is_log=True, before=before)
+            yield knob(base, key, label, stops, now, "number", unit="Gbit/s", before=before)
 
 
 def _host(base: Base) -> Host | None:
@@ -96,6 +100,26 @@ def _can_be_built(spec: HostedSpec, gpu: str) -> bool:
     except (ClustersimError, ValueError):
         return False
     return True
+
+
+def _is_alike(name: str, present: str, has_slots: bool) -> bool:
+    """Return whether one GPU can replace another: of the same maker and, where a host has slots, of the same board.
+
+    >>> _is_alike("b200", "h100", True), _is_alike("gb200", "h100", True), _is_alike("h100-pcie", "h100", True)
+    (True, False, False)
+    >>> _is_alike("h100-pcie", "h100", False), _is_alike("mi300x", "h100", False), _is_alike("v100", "p100", True)
+    (True, False, True)
+    """
+    other, gpu = load_gpu(name), load_gpu(present)
+    maker, board = (of(other.title) == of(gpu.title) for of in (lambda title: title.split()[0], _board))
+    is_module = _board(gpu.title) != _CARD
+    return maker and (not has_slots or (board and (not is_module or other.pcie == gpu.pcie)))
+
+
+def _board(title: str) -> str:
+    """Return what carries a GPU by the title of its sheet: a module (SXM), a superchip beside its processor, a card."""
+    found = re.search(r"\b(SXM|G[BH][23]00)", title)
+    return found[1] if found and not title.startswith("AMD") else _CARD
 
 
 def _of_network(link: str, gives_hop: bool) -> list[Stop]:
@@ -154,9 +178,10 @@ def _without_generation(link: str) -> tuple[str, str, str]:
     return family, "word" if generation.isalpha() else re.sub(r"\d+", "#", generation), width
 
 
-def _sheet(name: str) -> Stop:
+def _sheet(name: str, num_links: int = 0) -> Stop:
     rate = load_link(name).bytes_per_s
-    return Stop(name, f"{name}, {_shown(rate)}", rate * _BITS)
+    several = f" a link, {num_links} links" if num_links > 1 else ""
+    return Stop(name, f"{name}, {_shown(rate)}{several}", rate * _BITS)
 
 
 def _rate(bytes_per_s: float) -> str:

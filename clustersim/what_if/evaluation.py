@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -43,7 +44,7 @@ class Evaluation:
     @property
     def refusal(self) -> str:
         """The mistakes as one text, each with its file and key; empty for a forecast."""
-        return "\n".join(map(str, self.mistakes))
+        return "\n".join(str(replace(mistake, source_line=None)) for mistake in self.mistakes)
 
     @property
     def scenario_text(self) -> str:
@@ -96,6 +97,16 @@ class Evaluation:
             "scenario": self.scenario_text,
             "warnings": list(self.sweep.warnings) if self.sweep else [],
         }
+
+
+def refusal_parts(mistake: Mistake) -> tuple[str, str]:
+    """Return the first sentence of a mistake with its key, and the rest: the sums, and what to change.
+
+    >>> refusal_parts(Mistake("this needs 97 GB: weights 9 GB + gradients 88 GB; use fewer", key="batch"))
+    ('batch: this needs 97 GB', 'weights 9 GB + gradients 88 GB; use fewer')
+    """
+    sentence, *rest = re.split(r"; |: ", mistake.message, maxsplit=1)
+    return ": ".join(filter(None, (mistake.key, sentence))), "".join(rest)
 
 
 def _plain(mistake: Mistake) -> dict[str, Any]:

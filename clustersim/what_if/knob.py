@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -46,7 +46,6 @@ class Knob:
     stops: tuple[Stop, ...]
     current: int
     unit: str = ""
-    is_log: bool = False
     before: tuple[tuple[str, Any], ...] = ()
     entry: tuple[tuple[str, Any], ...] = ()
     field: str = ""
@@ -55,9 +54,9 @@ class Knob:
     def stop(self, value: Any) -> Stop:
         """Return the stop of a value, or of its text; raise InputError for one that the knob has not."""
         text = value if isinstance(value, str) else value_text(value)
-        for stop in self.stops:
-            if stop.text == text:
-                return stop
+        place = place_of(self.stops, text)
+        if place is not None:
+            return self.stops[place]
         known = ", ".join(stop.text for stop in self.stops)
         raise InputError(
             f"'{self.label}' has no value {text!r} (it has {known})", key=self.name, got=text, allowed=known
@@ -67,6 +66,26 @@ class Knob:
     def now(self) -> Stop:
         """The stop that the scenario has."""
         return self.stops[self.current]
+
+
+def place_of(stops: Sequence[Stop], text: str) -> int | None:
+    """Return the place of the stop with a text, or with the same number in other digits; None if there is none.
+
+    >>> place_of([Stop(16, "16"), Stop(32, "32")], "32.0"), place_of([Stop("auto", "auto")], "ring")
+    (1, None)
+    """
+    texts = [stop.text for stop in stops]
+    if text in texts:
+        return texts.index(text)
+    number = _number(text)
+    return next((place for place, each in enumerate(texts) if number is not None and _number(each) == number), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.strip('"'))
+    except ValueError:
+        return None
 
 
 def knob_named(knobs: Mapping[str, Knob], name: str) -> Knob:

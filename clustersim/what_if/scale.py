@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from clustersim.what_if.base import Base
-from clustersim.what_if.knob import Knob, Stop, value_text
+from clustersim.what_if.knob import Knob, Stop, place_of, value_text
 
 
 def powers(most: int) -> list[int]:
@@ -33,7 +33,7 @@ def numbers(base: Base, key: str, label: str, values: Iterable[Any], now: Any, u
     axis = base.listed.get(key)
     listed = [value for value in (axis.values if axis else ()) if isinstance(value, int | float)]
     stops = [Stop(value, f"{value:g}", float(value)) for value in sorted(dict.fromkeys([now, *listed, *values]))]
-    return knob(base, key, label, stops, now, kind="number", unit=unit, is_log=True, **parts)
+    return knob(base, key, label, stops, now, kind="number", unit=unit, **parts)
 
 
 def choices(base: Base, key: str, label: str, values: Sequence[Any], now: Any, **parts: Any) -> Knob:
@@ -57,8 +57,9 @@ def knob(
 ) -> Knob:
     """Return a knob whose current stop is that of the value `now`, or the first one that the scenario lists."""
     first = base.pins.get(key, now)
-    texts = [stop.text for stop in stops]
-    return Knob(parts.pop("name", key), key, label, kind, tuple(stops), texts.index(value_text(first)), **parts)
+    found = (place_of(stops, value_text(value)) for value in (first, now))
+    current = next((place for place in found if place is not None), 0)
+    return Knob(parts.pop("name", key), key, label, kind, tuple(stops), current, **parts)
 
 
 def _label(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,12 +18,15 @@ from clustersim.sweep import sweep
 from clustersim.what_if.base import SIZES, base_of, source_name
 from clustersim.what_if.changes import Turned, changes, command, set_texts, strategy_kind, turned
 from clustersim.what_if.evaluation import Evaluation
-from clustersim.what_if.knob import Knob, knob_named, value_text
+from clustersim.what_if.knob import Knob, knob_named
 from clustersim.what_if.knobs import knobs
 
 _MOST_CACHED = 32
 _NUM_SMALLER = 3
 """Halvings of the number of GPUs that are on the curve of a scenario with one size."""
+
+_REFUSALS = 2
+"""Sizes in a row that are tried in vain."""
 
 
 class WhatIf:
@@ -36,8 +40,9 @@ class WhatIf:
         self._source, self._overrides = source, tuple(overrides)
         scenario = load_scenario(source, overrides)
         self.name, self._base = scenario.name, base_of(scenario)
-        self.knobs: tuple[Knob, ...] = knobs(self._base)
         self._command_source = source_name(source)
+        found = (self._fitting(knob) if knob.key == SIZES else knob for knob in knobs(self._base))
+        self.knobs: tuple[Knob, ...] = tuple(knob for knob in found if len(knob.stops) > 1)
         self._workloads = Workloads()
         self._known: OrderedDict[str, Evaluation] = OrderedDict()
         self._lock = Lock()
@@ -73,7 +78,16 @@ class WhatIf:
         """The values that the scenario itself lists, as texts, by the name of the knob; the number of GPUs first."""
         values = {SIZES: self._base.sizes} | {key: axis.values for key, axis in self._base.listed.items()}
         named = {key: knob.name for knob in self.knobs for key in values if knob.key == key}
-        return {named[key]: [value_text(value) for value in values[key]] for key in values if key in named}
+        by_key = {knob.key: knob for knob in self.knobs}
+        return {named[key]: [by_key[key].stop(value).text for value in values[key]] for key in values if key in named}
+
+    def known(self, settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+        """Return the settings that knobs have, and those that none has as `name=text`: an address may be old."""
+        by_name, found = {knob.name: knob for knob in self.knobs}, {}
+        for name, text in settings.items():
+            with suppress(InputError):
+                found[name] = knob_named(by_name, name).stop(text).text
+        return found, [f"{name}={text}" for name, text in settings.items() if name not in found]
 
     def strategy_kind(self, settings: Mapping[str, Any]) -> str:
         """Return the kind of the strategy with these settings; values that no knob has are passed over."""
@@ -90,6 +104,31 @@ class WhatIf:
             return [*listed, most]
         halvings = (most >> step for step in range(_NUM_SMALLER, 0, -1) if most % (1 << step) == 0)
         return [*halvings, most]
+
+    def _fitting(self, knob: Knob) -> Knob:
+        """Return the knob of the sizes with those of the scenario, and those next to it that it does not refuse.
+
+        After two in a row that are refused, as where the model does not fit into memory, no further ones are tried.
+        """
+        texts = [*self._overrides, *set_texts(changes(self._base, (), {}))]
+        own = {*self._base.sizes, knob.now.value}
+        kept = {stop.value for stop in knob.stops if stop.value in own}
+        down = [stop.value for stop in reversed(knob.stops) if stop.value < min(own)]
+        up = [stop.value for stop in knob.stops if stop.value > max(own)]
+        between = [stop.value for stop in knob.stops if min(own) < stop.value < max(own) and stop.value not in own]
+        for sizes in (down, up, between):
+            num_refused = 0
+            for size in sizes:
+                try:
+                    load_scenario(self._source, [*texts, _sizes_text([size])])
+                    kept.add(size)
+                    num_refused = 0
+                except InputError:
+                    num_refused += 1
+                if num_refused == _REFUSALS:
+                    break
+        stops = tuple(stop for stop in knob.stops if stop.value in kept)
+        return replace(knob, stops=stops, current=stops.index(knob.now))
 
     def _evaluated(self, chosen: Turned, on_progress: Callable[[], None]) -> Evaluation:
         texts = [*self._overrides, *set_texts(changes(self._base, self.knobs, chosen))]

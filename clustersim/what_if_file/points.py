@@ -33,7 +33,8 @@ def points_of(
 
     Half of the points at most have a single knob turned; from their rates follows which knobs are combined.
     """
-    study = _study(_key(source, overrides))
+    study = WhatIf(source, overrides)
+    _study.cache_clear()  # files may have changed since an earlier page of this process
     with ProcessPool(workers) as pool:
 
         def documents(settings: Sequence[Settings], done: int, of: int) -> list[Document]:

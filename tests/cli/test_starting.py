@@ -108,6 +108,26 @@ def test_init_shards_what_fsdp_trains_and_says_what_cannot_run(folder: Path) -> 
         assert needs[0] in done.output, "what is told is of the file that is written"
 
 
+def test_init_takes_a_precision_that_the_gpu_has(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["init", "a.yaml"], input="googlenet\n8\n128\ntitan\ncaffe-mpi\n")
+    assert "next: clustersim run a.yaml" in done.output
+    assert {each.point.precision for each in load_scenario("a.yaml").points()} == {"fp32"}
+
+
+def test_init_takes_a_program_that_holds_the_model_and_says_so(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["init", "a.yaml"], input="llama-3.1-8b\n32\n1\ndgx-a100\npytorch-ddp\n")
+    assert "software is torchtitan: pytorch-ddp cannot: " in done.output
+    assert "next: clustersim run a.yaml" in done.output
+    assert load_scenario("a.yaml").points()[0].point.parallelism.sharding == "zero-3"
+    assert "8 cards in a host" in Path("a.yaml").read_text()
+
+
+def test_init_names_no_next_step_for_what_cannot_run(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["init", "a.yaml"], input="llama-2-70b\n1\n64\n\ntorchtitan\n")
+    assert "cannot run yet" in done.output
+    assert "next:" not in done.output
+
+
 def test_the_end_of_the_input_at_a_question_writes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

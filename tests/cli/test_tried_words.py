@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from clustersim.kernels.compression import COMPRESSIONS
 from clustersim.model.catalogue import MODELS
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario import load_scenario
-from clustersim.scenario.reference import COMMON, explanation
+from clustersim.scenario.reference import explanation
 from clustersim.software import SOFTWARE
 from clustersim.strategies import STRATEGIES
 from clustersim.topology import HOSTS, PLACEMENTS, TOPOLOGIES
@@ -135,7 +136,13 @@ def test_a_key_of_another_program_is_pointed_to_the_one_here(key: str) -> None:
     assert "did you mean" in first or "`" in first or "elsewhere" in first or "no key" in first
 
 
-@pytest.mark.parametrize("key", [*COMMON, *TRIED_KEYS])
+def common_keys() -> list[str]:
+    """Return the keys of the page of common ones."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "common-keys.md"
+    return re.findall(r"^\| \[`([\w.]+)`\]", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("key", [*common_keys(), *TRIED_KEYS])
 def test_explain_says_something_of_every_word(key: str) -> None:
     try:
         text = explanation(key)
@@ -217,3 +224,16 @@ def test_a_link_may_be_a_name_or_a_rate_and_the_message_says_both(
     outer, _, inner = key.partition(".")
     wrong = {outer: {**topology["host"], inner: written}} if inner else {outer: written}
     assert f"or {other}" in message_for({**BASE, "topology": {**topology, **wrong}})
+
+
+@pytest.mark.parametrize(
+    ("written", "meaning"), [("fsdp", "{sharding: zero-3}"), ("tp: 8", "{tensor: N}"), ("hsdp", "sharding_over")]
+)
+@pytest.mark.parametrize("software", [{}, {"software": "torchtitan"}])
+def test_a_layout_that_is_written_as_one_word_is_pointed_to_its_keys(
+    written: str, meaning: str, software: dict[str, str]
+) -> None:
+    for layout in (written, [written, {"tensor": 8}]):
+        with pytest.raises(InputError) as caught:
+            load_scenario({**BASE, **software, "parallelism": layout}).points()
+        assert meaning in str(caught.value)

@@ -99,11 +99,12 @@ def test_a_worker_that_is_cut_off_counts_with_its_time_and_does_not_delay_the_en
 
 
 def test_workers_that_wait_for_one_that_is_cut_off_wait_for_it_until_the_run_ends():
-    slowdown = np.array([[1.0], [1e6], [1.0], [1.5]])
+    slowdown = np.ones((4, 100))
+    slowdown[1, 22:], slowdown[3, 20:] = 1e6, 1.5
     outcome = result(
-        BoundedStaleness(bound=9, **WHOLE), 4, 26, slowdown=slowdown, **INSTANT
-    )  # 10 of each rank but rank 1
-    assert set(outcome.times.awaited_rank[[0, 2], 9, 0].tolist()) == {1}
+        BoundedStaleness(bound=9, **WHOLE), 4, 37, slowdown=slowdown, **INSTANT
+    )  # after 20 rounds; then 12 of each rank but 2 of rank 1 and 11 of rank 3
+    assert set(outcome.times.awaited_rank[[0, 2], 31, 0].tolist()) == {1}
     for rank, part in enumerate(outcome.worker_parts()):
         assert (part["waiting"] > 1e-6) == (rank in {0, 2})
         assert part["communication_exposed"] < 1e-3

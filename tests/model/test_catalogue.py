@@ -478,7 +478,9 @@ def test_a_hyphen_before_a_digit_makes_no_difference(written, name):
 
 
 def test_an_unknown_model_gets_the_nearest_name():
-    with pytest.raises(InputError, match=r"^no model is called 'resnet51'; did you mean 'resnet50'\? \(known: albert-"):
+    with pytest.raises(
+        InputError, match=r"^no model is called 'resnet51'; did you mean 'resnet50'\? \(nearest: resnet50, "
+    ):
         load_model("resnet51")
     assert "resnet51" not in MODELS
     assert 50 not in MODELS

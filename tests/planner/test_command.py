@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clustersim.cli import main
 from clustersim.cli.planning import lines
-from clustersim.planner import plan
+from clustersim.planner import plan, search
+from clustersim.scenario import load_scenario
+from clustersim.sweep import sweep
 
 SCENARIO = """
 name: small
@@ -68,7 +72,67 @@ def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
     assert main(["plan", file, "--gpus", "2", "--top", "1", "--workers", "1", "--json"]) == 130
     printed = capsys.readouterr()
     assert json.loads(printed.out)["stopped"] is True
-    assert "interrupted: the best of" in printed.err
+    assert "stopped after 4 of 4 layouts" in printed.err
+    assert "--resume FILE" in printed.err
+
+
+class Stopping:
+    """The real simulation of layouts, but the command is stopped after some."""
+
+    def __init__(self, after: int, number: signal.Signals):
+        self.left, self.number, self.real = after, number, search._simulate
+
+    def __call__(self, *args: Any) -> Any:
+        if self.left == 0:
+            signal.raise_signal(self.number)
+        self.left -= 1
+        return self.real(*args)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("after", [0, 2])
+def test_what_a_round_has_simulated_is_shown_when_the_command_is_stopped(
+    number: signal.Signals,
+    status: int,
+    after: int,
+    file: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(search, "_simulate", Stopping(after, number))
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["plan", file, "--gpus", "2", "--workers", "1"]) == status
+    assert signal.getsignal(signal.SIGTERM) == before
+    printed = capsys.readouterr()
+    if after:
+        assert "(best)" in printed.out
+        assert f"stopped after {after} of 4 layouts" in printed.err
+    else:
+        assert "interrupted" in printed.err
+
+
+def test_the_keys_that_the_scenario_fixes_are_named(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", "2", "--workers", "1", "--set", "strategy.buckets=whole"]) == 0
+    assert "tensor 1, pipeline 1, micro_batches 1, recompute none, buckets whole (" in capsys.readouterr().out
+    assert main(["plan", file, "--gpus", "2", "--workers", "1", "--set", "parallelism={}", "--top", "1"]) == 0
+    assert "fixed by" not in capsys.readouterr().out
+
+
+def test_the_first_rows_have_the_time_of_run(file: str) -> None:
+    """With a setting of the software that a plan is without, and with other variants of the exchange."""
+    changes = ["software=torchtitan", "model=gpt2-small", "precision=amp-bf16", "parallelism={sharding: zero-3}"]
+    found = plan(file, [4], overrides=[*changes, "topology={kind: star, num_hosts: 1, host: dgx-a100, link: 1 Gbit/s}"])
+    assert found.left_out == ("sharding_copies",)
+    assert [entry.run_s is not None for entry in found.best[:4]] == [True, True, True, False]
+    for entry in found.best[:3]:
+        keys = entry.choice.settings()
+        overlap = keys.pop("tensor_overlap", None)
+        more = [] if overlap is None else ["software.tensor_overlap=true"]
+        layout = ["num_gpus=4", "batch={global: 8}", f"parallelism={json.dumps(keys)}", *more]
+        given = load_scenario(
+            file, [*changes, "topology={kind: star, num_hosts: 1, host: dgx-a100, link: 1 Gbit/s}", *layout]
+        )
+        assert sweep(given).runs[0].iteration_s == entry.run_s
 
 
 def test_a_narrow_terminal_has_lines_of_whole_words(file: str) -> None:

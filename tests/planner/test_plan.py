@@ -16,7 +16,7 @@ from clustersim.planner import Choice, plan
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.reasons import reason
-from clustersim.planner.search import Candidate, SimulatedLayout, best_bound_first
+from clustersim.planner.search import BestBoundFirst, Candidate, SimulatedLayout
 from clustersim.planner.space import Space
 from clustersim.planner.tune import exchange_variants, overlapped
 from clustersim.scenario import load_scenario
@@ -113,7 +113,7 @@ def test_bounds_are_asked_for_in_their_order_and_only_of_those_that_come_near() 
 
     ranked = [Candidate(choice, full[choice.text()] / 2, 0.0) for choice in layouts]
     objective = Objective("samples_per_s", clustersim.hardware.load_gpu("v100"))
-    bounded = best_bound_first(ranked, objective, least_s)
+    bounded = BestBoundFirst(ranked, objective, least_s)
     first = [next(bounded).least_s for _ in range(5)]
     assert first == sorted(full.values())[:5]
     assert len(asked) < len(layouts) / 2

@@ -60,7 +60,7 @@ def test_every_point_is_drawn_with_its_error_and_its_source():
 
 def test_the_answer_of_one_run_is_its_rate_and_what_limits_it():
     assert answer(make_sweep((1,))).replace(THIN, " ") == (
-        "1 GPU trains 45.7 samples per second; 72 epochs take 561 h. Compute takes 100 % of an iteration."
+        "1 GPU trains 45.7 samples per second; 72 epochs take 23.4 days. Compute takes 100 % of an iteration."
     )
     assert "8 GPUs train" in answer(make_sweep((8,))).replace(THIN, " ")
 

@@ -220,7 +220,7 @@ class TestFilesOutside:
         mine = self.files(tmp_path, "../outer/base.yaml")
         monkeypatch.chdir(tmp_path / "inner")
         mistake = refused(mine)
-        assert "allow it by --allow-outside" in mistake.message
+        assert "only `clustersim run --allow-outside` reads it" in mistake.message
         assert mistake.line == 1
         assert load_scenario(mine, allow_outside=True).points
 
@@ -239,3 +239,23 @@ class TestFilesOutside:
         monkeypatch.chdir(tmp_path / "inner")
         (tmp_path / ".git").mkdir()
         assert load_scenario(mine).points
+
+    def test_the_root_and_the_home_are_no_projects(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        mine = self.files(tmp_path, "../outer/base.yaml")
+        monkeypatch.chdir("/")
+        assert "outside the folders" in refused(mine).message
+        monkeypatch.setenv("HOME", str(tmp_path))
+        (tmp_path / ".git").mkdir()
+        monkeypatch.chdir(tmp_path)
+        assert "outside the folders" in refused(mine).message
+        (tmp_path / "home.yaml").write_text(self.BASE)
+        (tmp_path / "beside.yaml").write_text("extends: home.yaml\n")
+        assert load_scenario(tmp_path / "beside.yaml").points
+
+    def test_a_working_directory_that_was_deleted_has_no_files(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        assert load_scenario("firecaffe-googlenet").points

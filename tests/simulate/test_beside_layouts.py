@@ -331,7 +331,8 @@ def test_copies_of_one_gpu_exchange_as_workers_do(strategy: dict[str, Any], stra
     plain, laid_out = clustersim.simulate(asked), clustersim.simulate({**asked, "parallelism": ONE_STAGE})
     assert_alike(laid_out, plain)
     assert laid_out.update_s == pytest.approx(plain.update_s, rel=1e-9)
-    assert (laid_out.staleness, laid_out.gradients, laid_out.facts) == (plain.staleness, plain.gradients, plain.facts)
+    assert (laid_out.staleness, laid_out.gradients) == (plain.staleness, plain.gradients)
+    assert laid_out.facts == pytest.approx(plain.facts, rel=1e-9)
 
 
 def test_a_copy_is_one_worker_of_asynchronous_servers() -> None:

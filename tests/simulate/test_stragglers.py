@@ -12,6 +12,7 @@ from scipy import integrate, stats
 
 import clustersim
 from clustersim.collectives import closed_form
+from clustersim.report.answer import limits
 from clustersim.strategies import STRATEGIES
 from clustersim.strategies.synchronous import Synchronous
 
@@ -234,3 +235,39 @@ def test_a_hosts_sum_counts_as_the_gradients_in_it(scenario: dict[str, Any], num
     assert run.gradients["applied"] * 8 / run.window_s == pytest.approx(run.samples_per_s, rel=1e-9)
     assert 24 < run.gradients["applied"] <= 48
     assert run.update_s * 24 == pytest.approx(run.window_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("rate", ["56 Gbit/s", "4000 Gbit/s"])
+def test_a_server_that_queues_gradients_all_the_time_is_named_and_not_the_network(rate):
+    """16 workers push faster than one server updates: a round takes 16 updates, whatever the network."""
+    given: dict[str, Any] = {
+        "model": "googlenet",
+        "num_gpus": 16,
+        "batch": {"per_gpu": 64},
+        "topology": {"kind": "star", "num_hosts": 20, "host": {"gpu": "p100"}, "link": rate},
+        "software": "plain",
+        "strategy": {"kind": "async", "buckets": "whole", "overlap": False, "servers": {"on": "own-hosts"}},
+        "num_iterations": 48,
+    }
+    one = clustersim.sweep(given)
+    run = one.runs[0]
+    assert run.facts["server_busy"] == pytest.approx(1.0, abs=0.01)
+    assert run.iteration_s == pytest.approx(16 * run.facts["server_s_per_gradient"], rel=0.01)
+    assert "the busiest server is at" in limits(one)[0]
+    four = clustersim.sweep(given | {"strategy": given["strategy"] | {"servers": {"on": "own-hosts", "num": 4}}})
+    assert four.runs[0].facts["server_s_per_gradient"] == pytest.approx(run.facts["server_s_per_gradient"] / 4)
+    assert four.runs[0].facts["server_busy"] < 0.5
+    assert "server" not in limits(four)[0]
+
+
+def test_few_rounds_of_workers_out_of_step_are_told():
+    few, more = (
+        clustersim.sweep(
+            clustersim.load_scenario(
+                "stragglers", overrides=["strategy={kind: async}", "replicates=1", f"num_iterations={num}"]
+            )
+        )
+        for num in (16, 48)
+    )
+    assert any("only 1 rounds of gradients" in warning for warning in few.warnings)
+    assert not any("rounds of gradients" in warning for warning in more.warnings)

@@ -116,3 +116,16 @@ def test_a_link_that_leads_nowhere_is_an_error(link: str, tmp_path: Path) -> Non
     done = build(config, tmp_path / "site")
     assert done.returncode == 1
     assert link.partition("#")[0] in done.stdout + done.stderr
+
+
+def test_a_line_of_code_is_an_element_so_that_copied_commands_have_no_blank_lines(folder: Path) -> None:
+    text = (folder / "tutorial" / "reproduce-firecaffe.html").read_text(encoding="utf-8")
+    assert re.search(r'<span id="__span-\d+-\d+"><span class="go">', text)
+    assert "code > span:has(.go)" in (folder / "assets" / "site.css").read_text(encoding="utf-8")
+
+
+def test_search_finds_the_names_of_links(folder: Path) -> None:
+    text = (folder / "search" / "search_index.js").read_text(encoding="utf-8")
+    docs = json.loads(text.removeprefix("var __index = "))["docs"]
+    page = next(entry for entry in docs if entry["location"] == "tutorial/would-400g-help.html")
+    assert all(word in page["text"] for word in ("EDR", "HDR", "NDR", "400G"))

@@ -99,9 +99,30 @@ def test_the_others_wait_for_a_slow_worker_at_the_bound():
 
 def test_a_wide_bound_is_no_bound():
     slowdown = jitter(5)
-    free = result(Async(**WHOLE), 5, 50, slowdown=slowdown)
-    bounded = result(BoundedStaleness(bound=1000, **WHOLE), 5, 50, slowdown=slowdown)
-    assert bounded.iteration_s == free.iteration_s
+    free = play(Async(**WHOLE), 5, slowdown=slowdown, num_iterations=50).updates
+    bounded = play(BoundedStaleness(bound=1000, **WHOLE), 5, slowdown=slowdown, num_iterations=50).updates
+    assert bounded.time_s[: len(free)] == free.time_s
+
+
+@pytest.mark.parametrize("bound", [0, 2, 8])
+def test_a_short_window_gives_the_pace_that_a_bounded_job_reaches(bound):
+    """The lead takes rounds to reach the bound, and that comes before the window: three of six workers are slow."""
+    slowdown = np.ones((6, 1))
+    slowdown[:3], slowdown[3] = 2.0, 1.2
+    outcome = result(BoundedStaleness(bound=bound, **WHOLE), 6, 12, slowdown=slowdown, **INSTANT)
+    assert outcome.iteration_s == pytest.approx(12.0, rel=0.02)
+    assert outcome.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("bound", "slowest", "words"),
+    [(3, 1.0, "in 21 rounds: so far it changes nothing"), (500, 2.0, "in the 200 rounds before the measurement")],
+)
+def test_a_bound_that_no_worker_reached_is_told(bound, slowest, words):
+    slowdown = np.ones((2, 1))
+    slowdown[1] = slowest
+    outcome = result(BoundedStaleness(bound=bound, **WHOLE), 2, 1, slowdown=slowdown, **INSTANT)
+    assert words in outcome.warnings[0]
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 6])

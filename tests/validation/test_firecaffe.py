@@ -38,3 +38,49 @@ def test_speedup_is_hours_over_hours(runs):
 def test_small_batches_lose_efficiency_as_kernels_do(runs):
     per_image = {n: run.breakdown_s["compute"] / (1024 / n) for n, run in runs.items()}
     assert 1.05 < per_image[128] / per_image[32] < 1.35
+
+
+def otherwise(*overrides: str) -> list[str]:
+    """Return the hours at 32 and 128 GPUs with keys changed, as the pages write them."""
+    sizes = "num_gpus=[32, 128]"
+    found = clustersim.sweep(clustersim.load_scenario("firecaffe-googlenet", [sizes, *overrides])).runs
+    return [f"{run.time_to_train_s / 3600:.1f} h" for run in found]
+
+
+def words(path: str) -> str:
+    return " ".join((data_folder("validate").parent / path).read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("said", "overrides"),
+    [
+        ("compact block {0}, {1};", ["placement=compact"]),
+        ("random hosts {0}, {1} |", ["placement=random"]),
+        ("no other traffic {0}, {1} |", ["background_traffic=0"]),
+        ("staged and added in host memory {0}, {1} |", ["transport=mpi"]),
+        ("With the choices taken the forecast is {0} (-12 %) and {1} (+15 %)", []),
+        ("it would be {0} and {1}.", ["compute.single_gpu.gpu=k20x"]),
+    ],
+)
+def test_the_source_says_what_other_choices_give(said: str, overrides: list[str]) -> None:
+    assert said.format(*otherwise(*overrides)) in words("validate/firecaffe/source.md")
+
+
+def test_the_readme_says_how_wide_the_unknown_choices_are() -> None:
+    hours = [run.time_to_train_s / 3600 for run in clustersim.sweep("firecaffe-band").runs if run.num_gpus == 128]
+    assert f"from {min(hours):.1f} to {max(hours):.1f} hours (`clustersim run firecaffe-band`)" in words("README.md")
+
+
+def test_the_pages_have_the_speedups_of_nin() -> None:
+    speedup = {run.num_gpus: run.speedup for run in clustersim.sweep("firecaffe-nin").runs}
+    assert f"forecasts of {speedup[32]:.1f}x and {speedup[128]:.1f}x" in words("README.md")
+    assert f"the forecast is {speedup[32]:.1f} and {speedup[128]:.1f}." in words("validate/firecaffe/source.md")
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/tutorial/reproduce-firecaffe.md", "scenarios/firecaffe-googlenet.yaml"]
+)
+def test_every_page_says_that_it_is_no_blind_prediction(page: str) -> None:
+    text = words(page).replace(" # ", " ")
+    assert "no blind prediction" in text
+    assert "22.7 h and 13.7 h" in text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import time
 
 import pytest
 
 from clustersim.cli import main, serving
+from clustersim.what_if.app.guard import failure, hosts_of, title_markup
 from clustersim.what_if.app.server import HOST, listen
 from clustersim.what_if.app.turns import LIMIT_S, Superseded, TooLong, Turns
 
@@ -64,3 +66,23 @@ def test_an_evaluation_ends_at_the_limit() -> None:
 @pytest.mark.parametrize("state", [None, [], {"page": {}, "turn": "many"}, {"turn": None}])
 def test_whatever_a_page_sends_is_a_turn(state: object) -> None:
     Turns().check_of(state)()
+
+
+@pytest.mark.parametrize("name", ["</title><script>alert(1)</script>", "{%scripts%}", "a & b"])
+def test_the_title_has_no_markup(name: str) -> None:
+    written = title_markup(name)
+    assert not set("<>{}") & set(written)
+    assert html.unescape(written) == name
+
+
+def test_the_port_of_http_is_left_out_of_the_host() -> None:
+    assert "127.0.0.1" in hosts_of(80)
+    assert "127.0.0.1" not in hosts_of(8050)
+
+
+def test_a_request_that_fails_is_one_line() -> None:
+    assert failure(KeyError("x"), "POST") == ("The request cannot be read.", 400)
+    assert failure(FileNotFoundError(), "GET")[1] == 404
+    too_long = Exception()
+    too_long.code = 413  # type: ignore[attr-defined]
+    assert failure(too_long, "POST") == ("The request is too long.", 413)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.reading import read_yaml
+from clustersim.report.findings import findings
+from clustersim.report.text_table import plain
 from clustersim.results.files import to_json
 from clustersim.what_if import Evaluation, Knob, WhatIf, value_text
+from clustersim.what_if.evaluation import refusal_parts
 
 STAR: dict[str, Any] = {
     "name": "star",
@@ -62,7 +66,10 @@ def test_an_evaluation_is_what_the_printed_command_gives(
 ) -> None:
     found = WhatIf(name).evaluate(settings)
     assert not found.is_refused, found.refusal
-    assert _run_of(found.command, capsys) == _as_json(found)
+    printed = _run_of(found.command, capsys)
+    assert found.sweep is not None
+    assert printed.pop("answer") == [plain(sentence) for sentence in findings(found.sweep)]
+    assert printed == _as_json(found)
 
 
 def test_the_order_of_evaluations_changes_nothing() -> None:
@@ -213,3 +220,55 @@ def test_an_evaluation_can_be_stopped_and_leaves_nothing_behind() -> None:
     with pytest.raises(_StopError):
         study.evaluate({}, stop)
     assert _as_json(study.evaluate({})) == _as_json(WhatIf(STAR).evaluate({}))
+
+
+def test_a_listed_number_in_other_digits_is_the_stop_of_that_number() -> None:
+    study = WhatIf(STAR, ["batch.per_gpu=[32.0,64]"])
+    knob = _knob(study, "batch.per_gpu")
+    assert knob.now.text == "32"
+    assert study.listed["batch.per_gpu"] == ["32", "64"]
+    assert knob.stop("32.0") is knob.now
+
+
+def test_the_sizes_are_those_that_fit() -> None:
+    large = {
+        **STAR,
+        "model": "llama-3.1-8b",
+        "num_gpus": 64,
+        "batch": {"global": 192},
+        "topology": {"kind": "star", "host": "dgx-h100", "link": "infiniband-ndr"},
+        "software": "torchtitan",
+        "optimizer": "adam",
+        "parallelism": {"sharding": "zero-3", "micro_batches": 3, "recompute": "full"},
+    }
+    sizes = [stop.value for stop in _knob(WhatIf(large), "num_gpus").stops]
+    assert sizes[-1] == 64
+    assert 1 not in sizes  # does not fit into memory
+    assert 128 not in sizes  # does not divide the batch
+
+
+def test_the_gpus_are_those_of_the_same_maker_and_board() -> None:
+    host = {**STAR, "topology": {"kind": "star", "host": "dgx-h100", "link": "infiniband-ndr"}}
+    gpus = {stop.value for stop in _knob(WhatIf(host), "topology.gpu").stops}
+    assert {"h100", "h200", "b200"} <= gpus
+    assert not gpus & {"gb200", "h100-pcie", "mi300x", "v100", "rtx-4090"}
+
+
+def test_a_link_of_several_says_how_many() -> None:
+    host = {**STAR, "topology": {"kind": "star", "host": "dgx-h100", "link": "infiniband-ndr"}}
+    assert _knob(WhatIf(host), "topology.host.nvlink").now.label == "nvlink-4, 164.8 Gbit/s a link, 18 links"
+
+
+def test_settings_of_an_old_address_are_told_apart() -> None:
+    study = WhatIf(STAR)
+    settings = {"batch.per_gpu": "32", "gone": "1", "num_gpus": "7"}
+    assert study.known(settings) == ({"batch.per_gpu": "32"}, ["gone=1", "num_gpus=7"])
+
+
+def test_a_refusal_has_no_line_of_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "star.json"
+    path.write_text(json.dumps({**STAR, "model": "vgg16", "batch": {"per_gpu": 64}}))
+    found = WhatIf(path).evaluate({"batch.per_gpu": 512})
+    assert found.is_refused
+    assert "^" not in found.refusal
+    assert all("weights" not in refusal_parts(mistake)[0] for mistake in found.mistakes)

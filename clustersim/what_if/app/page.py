@@ -15,10 +15,10 @@ from clustersim.report.palette import DARK, LIGHT
 from clustersim.report.words import gpus
 from clustersim.results.files import to_json
 from clustersim.what_if.app.controls import control, described, value_id
-from clustersim.what_if.app.guard import guard
+from clustersim.what_if.app.guard import guard, title_markup
 from clustersim.what_if.app.turns import Superseded, TooLong, Turns
 from clustersim.what_if.comparison import HEADINGS, compare
-from clustersim.what_if.evaluation import FIGURE_NAMES, Evaluation
+from clustersim.what_if.evaluation import FIGURE_NAMES, Evaluation, refusal_parts
 from clustersim.what_if.study import WhatIf
 
 _INDEX = """<!DOCTYPE html>
@@ -45,7 +45,7 @@ def page_app(study: WhatIf, port: int) -> Any:
     """Return the WSGI application that serves the page of a scenario on a port of this machine."""
     app = Dash(
         __name__,
-        title=f"{study.name}: what if",
+        title=title_markup(f"{study.name}: what if"),
         update_title=None,
         serve_locally=True,
         index_string=_INDEX,
@@ -226,6 +226,9 @@ class _Answers:
     def of(self, state: Any) -> tuple[Any, ...]:
         """Return everything that the page shows for a state: settings, and those of the pinned run."""
         settings, pinned = _settings(state, "settings"), _settings(state, "pinned")
+        dropped: list[str] = []
+        if pinned is not None:
+            pinned, dropped = self._study.known(pinned)
         disabled = _disabled(self._study, settings or {})
         try:
             check = self._turns.check_of(state)
@@ -233,17 +236,25 @@ class _Answers:
             then = None if pinned is None else self._study.evaluate(pinned, check)
         except Superseded:
             raise PreventUpdate from None
-        except (InputError, TooLong) as error:
-            return _refused(str(error), pinned, disabled)
-        return _refused(now.refusal, pinned, disabled) if now.is_refused else self._good(now, then, disabled)
+        except InputError as error:
+            return _refused([*map(refusal_parts, error.mistakes)], pinned, disabled)
+        except TooLong as error:
+            return _refused([(str(error), "")], pinned, disabled)
+        return (
+            _refused([*map(refusal_parts, now.mistakes)], pinned, disabled)
+            if now.is_refused
+            else self._good(now, then, disabled, dropped)
+        )
 
-    def _good(self, now: Evaluation, then: Evaluation | None, disabled: Sequence[bool]) -> tuple[Any, ...]:
+    def _good(
+        self, now: Evaluation, then: Evaluation | None, disabled: Sequence[bool], dropped: Sequence[str]
+    ) -> tuple[Any, ...]:
         comparison = None if then is None else compare(then, now, self._study.knobs)
         figures = now.figures if comparison is None else comparison.figures
         return (
             "",
             now.headline,
-            _notes(now),
+            _notes(now, dropped),
             _table("Against the pinned run", HEADINGS, comparison.rows) if comparison else "",
             _table("Every size on the curve", *now.table),
             now.command,
@@ -255,9 +266,15 @@ class _Answers:
         )
 
 
-def _refused(message: str, pinned: Mapping[str, str] | None, disabled: Sequence[bool]) -> tuple[Any, ...]:
-    """Return the message; everything else stays as it was, greyed."""
-    text = [html.Strong("This does not work. "), html.Span("Below is the last forecast that does."), html.Pre(message)]
+def _refused(
+    messages: Sequence[tuple[str, str]], pinned: Mapping[str, str] | None, disabled: Sequence[bool]
+) -> tuple[Any, ...]:
+    """Return the messages, each a sentence and the rest of it; everything else stays as it was, greyed."""
+    text = [html.Strong("This does not work. "), html.Span("Below is the last forecast that does.")]
+    for sentence, rest in messages:
+        text.append(html.P(sentence))
+        if rest:
+            text.append(html.Details([html.Summary("Why, and what would work"), html.P(rest)]))
     return (text, *[no_update] * 7, "results old", pinned is None, *disabled)
 
 
@@ -275,9 +292,10 @@ def _disabled(study: WhatIf, settings: Mapping[str, str]) -> list[bool]:
     return [bool(knob.kinds) and kind not in knob.kinds for knob in study.knobs]
 
 
-def _notes(found: Evaluation) -> str:
+def _notes(found: Evaluation, dropped: Sequence[str]) -> str:
     left_out = [f"Not on the curve, {gpus(size)}: {why.splitlines()[0]}." for size, why in found.left_out.items()]
-    return " ".join([*(found.sweep.warnings if found.sweep else ()), *left_out])
+    gone = [f"The pinned run has no {each} any more: no knob of this scenario has it." for each in dropped]
+    return " ".join([*(found.sweep.warnings if found.sweep else ()), *left_out, *gone])
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:

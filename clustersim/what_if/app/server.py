@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Callable
 from threading import Thread
@@ -15,7 +16,8 @@ HOST = "127.0.0.1"
 def listen(port: int) -> socket.socket:
     """Return a socket that listens on a port of this machine; 0 is any free one. Raise OSError if it is in use."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if os.name == "posix":  # elsewhere two processes could listen on the same port
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
         listener.listen()
