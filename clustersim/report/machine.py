@@ -47,5 +47,5 @@ def _cards(run: Run) -> str:
 def _several(texts: Iterable[str]) -> str:
     found = list(dict.fromkeys(filter(None, texts)))
     if len(found) > _MOST:
-        found = [*found[:_MOST], f"{len(found) - _MOST} others"]
+        found = [*found[:_MOST], f"{(more := len(found) - _MOST)} other{'s' if more > 1 else ''}"]
     return " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]]))
