@@ -83,9 +83,7 @@ def test_models_of_language_cost_by_the_token() -> None:
     assert [load_model(name).tokens for name in ("vit-b-16", "resnet50")] == [None, None]
 
 
-@pytest.mark.parametrize(
-    "text", ["h100", "h100=", "h100=$2", "h100=-2", "h100=0", "h100=inf", "=2", "h100=nan"]
-)
+@pytest.mark.parametrize("text", ["h100", "h100=", "h100=$2", "h100=-2", "h100=0", "h100=inf", "=2", "h100=nan"])
 def test_a_price_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected GPU=DOLLARS"):
         price_setting(text)
