@@ -20,7 +20,7 @@ class Stop:
 
 @contextmanager
 def stoppable(as_json: bool) -> Iterator[Stop]:
-    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if nobody takes it."""
+    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if the command does not take it."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():  # only the main thread has signal handlers
         yield stop
