@@ -12,16 +12,16 @@ from clustersim.cli.failure import INTERRUPTED, TERMINATED, report_interrupt
 
 
 @dataclass
-class Stop:
+class Stopping:
     """Exit status of a command that was stopped."""
 
     status: int = INTERRUPTED
 
 
 @contextmanager
-def stoppable(as_json: bool) -> Iterator[Stop]:
-    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if the command does not take it."""
-    stop = Stop()
+def stoppable(as_json: bool) -> Iterator[Stopping]:
+    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if it is not caught."""
+    stop = Stopping()
     if threading.current_thread() is not threading.main_thread():  # only the main thread has signal handlers
         yield stop
         return
