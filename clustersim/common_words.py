@@ -99,7 +99,8 @@ _KEYS = _by_word({
                "reduce_bucket_size allgather_bucket_size fusion_threshold",
     "the algorithm is `strategy: {kind: all-reduce, algorithm: ring}`": "all_reduce_implementation nccl_algo "
                "collective",
-    _SERVERS: "ps num_ps parameter_server parameter_servers async_sgd",
+    _SERVERS: "ps parameter_server parameter_servers async_sgd",
+    "the number of servers is `strategy: {kind: server, servers: {num: 4}}`": "num_ps num_servers n_servers",
     "failures are `failures: {gpu: 50000 h}`": "mtbf failure_rate",
     "prices are `prices`, or `--price`": "price cost cost_per_hour gpu_price",
     "stragglers are `stragglers: [{kind: lognormal, sigma: 0.1}]`": "straggler jitter slowdown",
