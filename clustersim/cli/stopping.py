@@ -12,26 +12,16 @@ from clustersim.cli.failure import INTERRUPTED, TERMINATED, report_interrupt
 
 
 @dataclass
-<<<<<<< HEAD
-class StopStatus:
-=======
 class Stopping:
->>>>>>> s20-fix2
     """Exit status of a command that was stopped."""
 
     status: int = INTERRUPTED
 
 
 @contextmanager
-<<<<<<< HEAD
-def stoppable(as_json: bool) -> Iterator[StopStatus]:
-    """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if no one takes it."""
-    stop = StopStatus()
-=======
 def stoppable(as_json: bool) -> Iterator[Stopping]:
     """Raise KeyboardInterrupt on SIGTERM too, as on Ctrl-C; SystemExit with its status if it is not caught."""
     stop = Stopping()
->>>>>>> s20-fix2
     if threading.current_thread() is not threading.main_thread():  # only the main thread has signal handlers
         yield stop
         return
