@@ -13,7 +13,7 @@ from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.rate_words import SURER, dropped_share, length_words, unit_of_cost
 from clustersim.report.series import (
-    axis_cell,
+    axis_cells,
     axis_headings,
     has_one_baseline,
     headline,
@@ -210,11 +210,12 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
+    axes_of = axis_cells(sweep)
     more = [column for column in MORE_COLUMNS if column.is_shown(runs)]
     headings += [column.heading for column in more]
     body = []
     for run in runs:
-        cells = [count(run.num_gpus), *(axis_cell(key, run.axes[key]) if key in run.axes else "–" for key in keys)]
+        cells = [count(run.num_gpus), *axes_of(run)]
         cells += [duration(run.iteration_s), count(run.samples_per_s)] + [band_cell(run)] * len(bands)
         cells += [baseline_cell(run)] * based
         cells += ["–" if run.speedup is None else times(run.speedup)] * sped + [percent(run.efficiency)]

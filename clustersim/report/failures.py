@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clustersim.report.series import axis_cell, axis_headings, series, varied
+from clustersim.report.series import axis_cells, axis_headings, series, varied
 from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import count, duration, percent
 from clustersim.results import Run, Sweep
@@ -22,16 +22,17 @@ def failure_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     keys = varied(sweep)
     runs = [run for one in series(sweep) for run in one.runs if run.failures is not None]
     headings = ["GPUs", *axis_headings(keys), "total", "failures", *_PARTS, *_INTERVALS]
-    return headings, [_row(run, keys) for run in runs]
+    axes_of = axis_cells(sweep)
+    return headings, [_row(run, axes_of(run)) for run in runs]
 
 
-def _row(run: Run, keys: Sequence[str]) -> list[str]:
+def _row(run: Run, axes: Sequence[str]) -> list[str]:
     times = run.failures
     if times is None:
         return []
     return [
         count(run.num_gpus),
-        *(axis_cell(key, run.axes.get(key)) for key in keys),
+        *axes,
         duration(times.total_s),
         count(times.num_failures),
         *(percent(getattr(times, column) / times.total_s) for column in _PARTS.values()),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend, names_over
 from clustersim.report.palette import PARTS
-from clustersim.report.series import axis_cell, axis_headings, run_label, series, setting, varied
+from clustersim.report.series import axis_cells, axis_headings, run_label, series, setting, varied
 from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import count, duration, gpus, plot_text, shortened, time_unit, times
 from clustersim.results import JobRun, Run, Sweep
@@ -130,12 +130,12 @@ def _hover(label: str, job: JobRun) -> str:
 
 def job_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return headings and one row per job of each run that has several; no rows where no run has."""
-    keys = varied(sweep)
-    headings = ["job", *axis_headings(keys), "GPUs", "iteration", "alone", "slowdown"]
+    axes_of = axis_cells(sweep)
+    headings = ["job", *axis_headings(varied(sweep)), "GPUs", "iteration", "alone", "slowdown"]
     body = [
         [
             job.name,
-            *(axis_cell(key, run.axes.get(key)) for key in keys),
+            *axes_of(run),
             count(job.num_gpus),
             duration(job.iteration_s),
             duration(job.alone_iteration_s),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,14 +48,22 @@ def settings(sweep: Sweep) -> dict[str, str]:
 
 def value_labels(sweep: Sweep, key: str) -> dict[str, str]:
     """Return a label that is clear by itself for each value of an axis, by its `repr`."""
+    return {**_values(sweep, key, axis_value), **_short_names(sweep, key)}
+
+
+def _values(sweep: Sweep, key: str, text: Callable[[str, Any], str]) -> dict[str, str]:
+    return {repr(run.axes[key]): text(key, run.axes[key]) for run in sweep.runs if key in run.axes}
+
+
+def _short_names(sweep: Sweep, key: str) -> dict[str, str]:
+    """Return a short name for each layout, cluster or list on an axis, by its `repr`; empty for other values."""
     values = {repr(run.axes[key]): run.axes[key] for run in sweep.runs if key in run.axes}
     given = list(values.values())
     if key == "parallelism":
         short = layout_labels(sweep, given)
     else:
         short = _clusters(sweep, given) if key == "topology" else _kinds_of_lists(key, given)
-    labels = [axis_value(key, value) for value in given] if short is None else short
-    return dict(zip(values, labels, strict=True))
+    return {} if short is None else dict(zip(values, short, strict=True))
 
 
 def _clusters(sweep: Sweep, values: Sequence[Any]) -> list[str] | None:
@@ -208,6 +216,12 @@ def axis_cell(key: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     return count(value) if isinstance(value, int | float) else axis_value(key, value)
+
+
+def axis_cells(sweep: Sweep) -> Callable[[Run], list[str]]:
+    """Return what gives the values of a run on the `varied` axes as table cells; a dash for an axis that it lacks."""
+    cells = {key: {**_values(sweep, key, axis_cell), **_short_names(sweep, key)} for key in varied(sweep)}
+    return lambda run: [found[repr(run.axes[key])] if key in run.axes else "–" for key, found in cells.items()]
 
 
 def has_one_baseline(sweep: Sweep) -> bool:
