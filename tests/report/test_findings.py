@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim.report.answer import answer
+from clustersim.report.answer import answer, rows
 from clustersim.report.findings import findings
 from clustersim.report.hints import hint
 from clustersim.report.options import main_cell, question_of
@@ -210,6 +210,8 @@ def test_layouts_are_named_as_in_the_field() -> None:
     given = [{"tensor": 1, "sharding": "zero-3"}, {"tensor": 8, "sharding": "zero-3", "sequence_parallel": True}]
     sweep = replace(sweep, scenario={"name": "made-up", "parallelism": given})
     assert sentences(sweep)[0] == "Fastest is FSDP: 200 samples per second, 2.00× the rate of FSDP + TP 8."
+    headings, body = rows(sweep)
+    assert {cells[headings.index("parallelism")] for cells in body} == {"FSDP", "FSDP + TP 8"}
     plain_program = replace(sweep, runs=tuple(replace(run, software="megatron-core") for run in sweep.runs))
     assert "ZeRO-3 + TP 8" in sentences(plain_program)[0]
 
