@@ -38,7 +38,7 @@ POSIX_CALLS = {
 GUARDED = {"sched_getaffinity": "clustersim/sweep/pool.py"}
 """Calls that Windows or macOS lack, and the only file that has them, where it looks first."""
 
-SIGNALS = {"signal", "SIGINT", "SIG_IGN", "SIG_DFL"}
+SIGNALS = {"signal", "SIGINT", "SIGTERM", "SIG_IGN", "SIG_DFL"}
 
 
 def calls(file: Path) -> Iterator[ast.Call]:

@@ -57,7 +57,7 @@ def test_how_tos_are_listed_on_their_own_page() -> None:
 
 
 def test_the_start_page_is_short() -> None:
-    assert len(re.findall(r"\]\(", (DOCS / "index.md").read_text(encoding="utf-8"))) <= 20
+    assert len(re.findall(r"(?<!!)\[[^\]]*\]\(", (DOCS / "index.md").read_text(encoding="utf-8"))) <= 20
 
 
 def test_links_are_written_for_the_site() -> None:

@@ -74,6 +74,7 @@ def save_run(sweep: Sweep, path: Path) -> Path | None:
                 continue
             except OSError:  # a file system without links
                 os.replace(hidden, path)
+            break
         return kept
     finally:
         hidden.unlink(missing_ok=True)

@@ -101,7 +101,11 @@ def test_what_a_round_has_simulated_is_shown_when_the_command_is_stopped(
 ) -> None:
     monkeypatch.setattr(search, "_simulate", Stopping(after, number))
     before = signal.getsignal(signal.SIGTERM)
-    assert main(["plan", file, "--gpus", "2", "--workers", "1"]) == status
+    on_interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by commands in the background
+    try:
+        assert main(["plan", file, "--gpus", "2", "--workers", "1"]) == status
+    finally:
+        signal.signal(signal.SIGINT, on_interrupt)
     assert signal.getsignal(signal.SIGTERM) == before
     printed = capsys.readouterr()
     if after:

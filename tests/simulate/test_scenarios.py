@@ -57,7 +57,7 @@ ANSWERS = {
     "pipedream": [
         "Pipedream is always faster than 1f1b:",
         "Fastest is micro_batches 4, pipedream",
-        "Pipeline bubble takes",
+        "pipeline bubble takes",
         "1.5 versions old,",
     ],
     "recurrent-stages": [

@@ -104,7 +104,8 @@ def test_a_command_that_is_interrupted_with_its_workers_ends_them_and_leaves_not
 ) -> None:
     """As Ctrl-C in a terminal does; a shell lets commands in the background ignore it, and then they go on."""
     script = tmp_path / "command.py"
-    begin = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" if is_ignored else ""
+    handler = "SIG_IGN" if is_ignored else "default_int_handler"
+    begin = f"import signal\nsignal.signal(signal.SIGINT, signal.{handler})\n"
     script.write_text(begin + _SLEEP_IN_WORKERS)
     (said := tmp_path / "said").mkdir()
     command = subprocess.Popen(

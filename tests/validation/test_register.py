@@ -168,12 +168,12 @@ def test_what_cannot_be_an_entry_is_refused_and_nothing_is_written(
 ) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
-    monkeypatch.chdir(inside)
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "outside.yaml").write_text(SCENARIO, encoding="utf-8")
-    Path("mine.yaml").write_text(scenario, encoding="utf-8")
-    caught = refused("mine.yaml")
+    (inside / "mine.yaml").write_text(scenario, encoding="utf-8")
+    caught = refused("inside/mine.yaml")
     assert message in str(caught.value)
-    assert not Path("register").exists()
+    assert not list(tmp_path.rglob("register"))
 
 
 @pytest.mark.parametrize(
