@@ -394,6 +394,7 @@ def test_a_heading_sorts_the_table_of_runs(browser, report, sweep):
 
 def saved(visit, name, kind):
     """Return the file that a button saves, and its name."""
+    visit.page.wait_for_timeout(120)  # Chromium drops the eleventh download of a second
     with visit.page.expect_download() as waiting:
         visit.page.locator(f"#{name} button[data-save={kind}]").click()
     return waiting.value.path().read_bytes(), waiting.value.suggested_filename
@@ -619,7 +620,8 @@ def test_no_text_of_a_scenario_runs_as_a_script(browser, sweep, tmp_path):
     hostile = replace(sweep, scenario=scenario, runs=runs, assumptions=(HOSTILE,), warnings=(HOSTILE,))
     visit = Visit(browser, write_report(hostile, tmp_path / "report.html"))
     for name in visit.page.locator("section.card[id]").evaluate_all("cards => cards.map(card => card.id)"):
-        visit.see(name)
+        if visit.page.locator(f"#plot-{name}").count():
+            visit.see(name)
     assert visit.page.evaluate("window.taken") is None
     assert visit.page.locator("img[onerror], svg[onload]").count() == 0
     assert HOSTILE in visit.page.locator("body").inner_text()

@@ -43,6 +43,7 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
             env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
         )
         line = self.process.stdout.readline()
         found = re.fullmatch(r"page: (http://127\.0\.0\.1:(\d+)/) \(Ctrl-C ends it\)\n", line)
