@@ -125,7 +125,8 @@ def test_the_keys_that_the_scenario_fixes_are_named(file: str, capsys: pytest.Ca
 def test_the_first_rows_have_the_time_of_run(file: str) -> None:
     """With a setting of the software that a plan is without, and with other variants of the exchange."""
     changes = ["software=torchtitan", "model=gpt2-small", "precision=amp-bf16", "parallelism={sharding: zero-3}"]
-    found = plan(file, [4], overrides=[*changes, "topology={kind: star, num_hosts: 1, host: dgx-a100, link: 1 Gbit/s}"])
+    cluster = "topology={kind: star, num_hosts: 1, host: dgx-a100, link: 1 Gbit/s}"
+    found = plan(file, [4], overrides=[*changes, cluster], workers=1)
     assert found.left_out == ("sharding_copies",)
     assert [entry.run_s is not None for entry in found.best[:4]] == [True, True, True, False]
     for entry in found.best[:3]:
@@ -133,9 +134,7 @@ def test_the_first_rows_have_the_time_of_run(file: str) -> None:
         overlap = keys.pop("tensor_overlap", None)
         more = [] if overlap is None else ["software.tensor_overlap=true"]
         layout = ["num_gpus=4", "batch={global: 8}", f"parallelism={json.dumps(keys)}", *more]
-        given = load_scenario(
-            file, [*changes, "topology={kind: star, num_hosts: 1, host: dgx-a100, link: 1 Gbit/s}", *layout]
-        )
+        given = load_scenario(file, [*changes, cluster, *layout])
         assert sweep(given).runs[0].iteration_s == entry.run_s
 
 
