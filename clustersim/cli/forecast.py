@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,27 +84,21 @@ def run(
     --json: one document on stdout, and only the requested files.
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
-    if what_if and (measured or exact or allow_outside):
-        given = "--exact" if exact else "--allow-outside"
-        if measured:
-            given = "--measured (write the runs as `measured` into the scenario)"
-        raise typer.BadParameter(f"--what-if cannot be combined with {given}")
+    if what_if:
+        _check_what_if(measured, exact, allow_outside)
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
     if open_ and not what_if and (no_report or (json and report is None)):
         raise typer.BadParameter(
             "--open needs a report: " + ("leave --no-report out" if no_report else "add --report FILE")
         )
+    if scenario is None and not settings:
+        raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     from clustersim.cli.progress import progress
-    from clustersim.hardware.price import price_setting
     from clustersim.scenario import load_scenario
     from clustersim.sweep import sweep
 
-    numbers = {"train_tokens": tokens, "seed": seed}
-    options = [f"{key}={value!r}" for key, value in numbers.items() if value is not None]
-    overrides = [*(settings or []), *map(price_setting, price or []), *options]
-    if scenario is None and not settings:
-        raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
+    overrides = _overrides(settings, price, {"train_tokens": tokens, "seed": seed})
     source: dict[str, Any] | str = {} if scenario is None else scenario
     loaded = load_scenario(source, overrides=overrides, measured=measured or [], allow_outside=allow_outside)
     with progress(quiet) as on_progress:
@@ -111,16 +106,7 @@ def run(
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
-    if json:
-        written = _write_files(result, None, report, csv, trace)
-        _print_json(result)
-    else:
-        try:
-            written = _write_files(result, folder, report, csv, trace)
-        finally:
-            _print_table(result)
-        for kind, path in written.items():
-            typer.echo(f"{kind}: {path}")
+    written = _write_and_print(result, folder, report, csv, trace, json)
     if what_if:
         from clustersim.what_if_file import MOST_POINTS, write_what_if
 
@@ -133,6 +119,42 @@ def run(
         from clustersim.cli.opening import open_page
 
         open_page(written["what-if" if what_if else "report"])
+
+
+def _check_what_if(measured: list[str] | None, exact: bool, allow_outside: bool) -> None:
+    given = {
+        "--measured (write the runs as `measured` into the scenario)": bool(measured),
+        "--exact": exact,
+        "--allow-outside": allow_outside,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise typer.BadParameter(f"--what-if cannot be combined with {option}")
+
+
+def _overrides(settings: list[str] | None, price: list[str] | None, numbers: Mapping[str, float | None]) -> list[str]:
+    """Return what the options set, as texts of --set."""
+    from clustersim.hardware.price import price_setting
+
+    options = [f"{key}={value!r}" for key, value in numbers.items() if value is not None]
+    return [*(settings or []), *map(price_setting, price or []), *options]
+
+
+def _write_and_print(
+    result: Sweep, folder: Path, report: Path | None, csv: Path | None, trace: Path | None, json: bool
+) -> dict[str, Path]:
+    """Write the files, the saved run too unless JSON is printed, print the result, and return the path of each file."""
+    if json:
+        written = _write_files(result, None, report, csv, trace)
+        _print_json(result)
+        return written
+    try:
+        written = _write_files(result, folder, report, csv, trace)
+    finally:
+        _print_table(result)
+    for kind, path in written.items():
+        typer.echo(f"{kind}: {path}")
+    return written
 
 
 def report(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
 from clustersim.report.baselines import baseline_cell
 from clustersim.report.findings import findings
-from clustersim.report.limiting import busiest_words, limit_of, server_words, share_of
+from clustersim.report.limiting import NAMED_SHARE, busiest_words, limit_of, server_words, share_of
 from clustersim.report.palette import LABELS
 from clustersim.report.published import comparisons, error_summary
 from clustersim.report.rate_words import SURER, dropped_share, length_words, unit_of_cost
@@ -24,9 +24,6 @@ from clustersim.report.series import (
 )
 from clustersim.report.words import amount, count, duration, gpus, long_duration, percent, size, times, versions
 from clustersim.results import BREAKDOWN, Run, Sweep
-
-_TOLD = 0.05
-"""Share of an iteration from which on a part of it is named as a limit."""
 
 _MOST_LIMITS = 4
 
@@ -63,7 +60,7 @@ def real_tokens(sweep: Sweep) -> tuple[str, ...]:
 def _limits(sweep: Sweep, run: Run) -> str:
     """Return the parts of a run's iteration from 5 % on, the largest first, and the busiest kind of link."""
     shares = {part: run.breakdown_s.get(part, 0.0) / run.iteration_s for part in BREAKDOWN}
-    told = sorted((part for part in shares if shares[part] >= _TOLD), key=lambda part: -shares[part])
+    told = sorted((part for part in shares if shares[part] >= NAMED_SHARE), key=lambda part: -shares[part])
     name = setting(sweep, run)
     subject = f"{gpus(run.num_gpus)} ({name})" if name else gpus(run.num_gpus)
     parts = ", ".join(f"{LABELS[part]} {percent(shares[part])}" for part in told)

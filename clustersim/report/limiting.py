@@ -6,11 +6,11 @@ from clustersim.report.palette import LABELS
 from clustersim.report.words import duration, percent
 from clustersim.results import BREAKDOWN, LinkClass, Run
 
-_TOLD = 0.1
+_LIMITING_SHARE = 0.1
 """Share of an iteration below which no part is called a limit beside compute."""
 
-_ALSO_TOLD = 0.05
-"""Share from which on the second longest part beside compute is told with the longest."""
+NAMED_SHARE = 0.05
+"""Share of an iteration from which on a part of it is named."""
 
 _LIMITS = 0.3
 """Share in both of two runs from which on a part is said to limit both."""
@@ -32,7 +32,7 @@ def overhead(run: Run) -> str | None:
 def limit_of(run: Run) -> str:
     """Return the part of an iteration that limits a run: `compute` where no other has a tenth of it."""
     part = overhead(run)
-    return part if part is not None and share_of(run, part) >= _TOLD else "compute"
+    return part if part is not None and share_of(run, part) >= _LIMITING_SHARE else "compute"
 
 
 def share_of(run: Run, part: str) -> float:
@@ -44,7 +44,7 @@ def busiest_links(run: Run) -> LinkClass | None:
     """Return the kind of links that is busiest, where it is busy for long enough to explain the communication."""
     most = max(run.link_classes, key=lambda links: links.max_utilisation, default=None)
     exposed = share_of(run, "communication_exposed")
-    is_named = exposed >= _ALSO_TOLD and most is not None and most.max_utilisation >= _BUSY * exposed
+    is_named = exposed >= NAMED_SHARE and most is not None and most.max_utilisation >= _BUSY * exposed
     return most if is_named else None
 
 
@@ -58,8 +58,8 @@ def limit_sentence(run: Run, name: str) -> str:
 def limits_of_two(best: Run, other: Run, names: tuple[str, str]) -> str:
     """Say what limits the fastest run and a slower one: the two parts beside compute that take most in either."""
     shares = {part: (share_of(best, part), share_of(other, part)) for part in BREAKDOWN if part != "compute"}
-    told = sorted((part for part in shares if max(shares[part]) >= _ALSO_TOLD), key=lambda part: -max(shares[part]))
-    if not told or max(shares[told[0]]) < _TOLD:
+    told = sorted((part for part in shares if max(shares[part]) >= NAMED_SHARE), key=lambda part: -max(shares[part]))
+    if not told or max(shares[told[0]]) < _LIMITING_SHARE:
         told = ["compute"]
         shares["compute"] = share_of(best, "compute"), share_of(other, "compute")
     part = told[0]
