@@ -15,7 +15,7 @@ from clustersim.scenario.axes import Validate
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.merge import merge
-from clustersim.scenario.overrides import set_node
+from clustersim.scenario.overrides import CASE, chosen_cases, set_node, without_axis
 from clustersim.scenario.parts import MeasuredRun
 from clustersim.scenario.point import Point
 from clustersim.scenario.sweep_space import space_of
@@ -131,11 +131,15 @@ def _anchor(root: TreeNode, node: TreeNode, measured: MeasuredRun, validate: Val
 def _with_keys(root: TreeNode, node: TreeNode, opened: Opened) -> TreeNode:
     """Return the scenario's tree with the keys of a measured run."""
     tree = root.with_value({key: child for key, child in root.children.items() if key not in _WITHOUT})
-    if (num_gpus := node.child("num_gpus")) is not None and node.child("collectives") is None:
-        tree = tree.with_value({**tree.children, "num_gpus": num_gpus})
     changes = node.child("set")
-    for key, value in changes.children.items() if changes is not None else ():
+    given = dict(changes.children) if changes is not None else {}
+    if (case := given.pop(CASE, None)) is not None:
+        tree = chosen_cases(tree, case)
+    if (num_gpus := node.child("num_gpus")) is not None and node.child("collectives") is None:
+        tree = without_axis(tree.with_value({**tree.children, "num_gpus": num_gpus}), ("num_gpus",))
+    for key, value in given.items():
         path = tuple(key.split("."))
+        tree = without_axis(tree, path)
         is_part = len(path) > 1 or isinstance(value.value, dict)
         tree = opened(tree) if path[0] == "topology" and is_part else tree
         old = tree.at(path)

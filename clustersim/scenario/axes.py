@@ -109,14 +109,15 @@ def _elements(root: TreeNode, path: Path, at_most: int) -> Sequence[TreeNode]:
     if len(elements) > at_most:
         message = f"with this list of {len(elements)} values the scenario has more than {MAX_POINTS:,} runs; shorten it"
         raise InputError(node.place.mistake(message, dotted(path), f"{len(elements)} values"))
-    seen: list[Any] = []
+    seen: set[Any] = set()
     for element in elements:
         value = element.plain()
-        if value in seen:
+        known = value if _is_scalar(value) else repr(value)
+        if known in seen:
             raise InputError(
                 element.place.mistake(f"{got_text(value)} is listed twice; keep one", dotted(path), got_text(value))
             )
-        seen.append(value)
+        seen.add(known)
     return elements
 
 

@@ -14,8 +14,7 @@ from clustersim.scenario.sweep_keys import Draws, Range
 from clustersim.seeding import stream
 from clustersim.units import read_quantity
 
-_DIGITS = 6
-_UNIT = re.compile(r"[^\d\s.+-][^\d]*$|(?<=\d)\s+(\S.*)$")
+_DIGITS = 4
 
 Quantile = Callable[[float], Any]
 """Returns the value at a share of a range, 0 to 1 (excluded)."""
@@ -56,7 +55,9 @@ def _of_range(bounds: Range) -> Quantile:
         (low, _), (high, unit) = _in_si(low, high), _in_si(high, low)
         factor = _factor(str(bounds.max), high)
     if not (isfinite(low) and isfinite(high) and low < high):
-        raise InputError(f"the smallest value must be below the largest (got {texts[0]} to {texts[1]})", got=str(texts[0]))
+        raise InputError(
+            f"the smallest value must be below the largest (got {texts[0]} to {texts[1]})", got=str(texts[0])
+        )
     if bounds.log and (low <= 0 or bounds.step is not None):
         what = "a step" if bounds.step is not None else f"{texts[0]}"
         raise InputError(f"a logarithmic range has bounds above 0 and no step (got {what})", got=str(what))

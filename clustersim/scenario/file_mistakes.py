@@ -6,11 +6,12 @@ was tried with a value has it. What keys are together, and whether a training fi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clustersim.errors import Mistake
-from clustersim.scenario.duplicates import Axes, merge_duplicates
+from clustersim.scenario.duplicates import Axes, listed, stands_at_its_value
 from clustersim.scenario.parts import MeasuredRun
 from clustersim.scenario.point_tree import PointTrees
 from clustersim.scenario.validate import read_keys
@@ -38,8 +39,7 @@ def check_file(trees: PointTrees) -> FileCheck:
     for number in _spread(wrong, _MOST_AGAIN):
         for other in trees.space.beside(number):
             _try(trees, other, tried)
-    found = [(tried[number][0], list(_of_file(number, tried))) for number in sorted(tried)]
-    return FileCheck(merge_duplicates(found), measured or ())
+    return FileCheck(_of_file(tried), measured or ())
 
 
 def _try(trees: PointTrees, number: int, tried: dict[int, tuple[Axes, list[Mistake]]]) -> Sequence[MeasuredRun] | None:
@@ -52,19 +52,31 @@ def _try(trees: PointTrees, number: int, tried: dict[int, tuple[Axes, list[Mista
     return None if point is None else point.measured
 
 
-def _of_file(number: int, tried: dict[int, tuple[Axes, list[Mistake]]]) -> Iterator[Mistake]:
-    """Yield the mistakes of a point that all points tried with the same value on one of its axes have."""
-    axes, mistakes = tried[number]
-    for mistake in mistakes:
-        having = [_key(mistake) in map(_key, found) for _, found in tried.values()]
-        for axis, value in axes.items():
-            with_value = [each for each, (others, _) in zip(having, tried.values(), strict=True) if axis in others and others[axis] == value]
-            if all(with_value):
-                yield mistake
-                break
-        else:
-            if all(having):
-                yield mistake
+def _of_file(tried: dict[int, tuple[Axes, list[Mistake]]]) -> list[Mistake]:
+    """Return the mistakes that all points tried with a value of an axis have, each with its values, and those of all."""
+    having: dict[tuple[object, ...], list[Axes]] = {}
+    for axes, mistakes in tried.values():
+        for key in dict.fromkeys(map(_key, mistakes)):
+            having.setdefault(key, []).append(axes)
+    counts = Counter(setting for axes, _ in tried.values() for setting in _settings(axes))
+    found = []
+    for mistake in {_key(each): each for _, mistakes in tried.values() for each in mistakes}.values():
+        points = having[_key(mistake)]
+        own = Counter(setting for axes in points for setting in _settings(axes))
+        always = [setting for setting, count in own.items() if count == counts[setting]]
+        if len(points) == len(tried):
+            found.append(mistake)
+        elif always:
+            axis = always[0][0]
+            values = {repr(axes[axis]): axes[axis] for axes in points if (axis, repr(axes.get(axis))) in always}
+            where = f"{axis} {listed(list(values.values()))}"
+            is_there = stands_at_its_value(mistake, where)
+            found.append(mistake if is_there else replace(mistake, message=f"{mistake.message} (at {where})"))
+    return found
+
+
+def _settings(axes: Axes) -> Iterator[tuple[str, str]]:
+    return ((axis, repr(value)) for axis, value in axes.items())
 
 
 def _key(mistake: Mistake) -> tuple[object, ...]:

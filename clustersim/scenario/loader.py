@@ -26,6 +26,7 @@ from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.sweep_space import space_of
 from clustersim.scenario.validate import checked as checked_tree
 from clustersim.scenario.validate import open_topology, read_keys, validate
+from clustersim.scenario.where import with_where
 
 _QUICK = 1000
 """Points up to which all are checked before the first mistake is told."""
@@ -37,6 +38,7 @@ def load_scenario(
     measured: Sequence[str] = (),
     allow_outside: bool = False,
     strict: bool = True,
+    where: Sequence[str] = (),
 ) -> Scenario:
     """Return a scenario; with valid points only if `strict`.
 
@@ -54,6 +56,8 @@ def load_scenario(
     strict
         Whether every point must be valid. If not, points that are wrong only together with the values of several keys,
         or that do not fit, raise the error in `PointTree.point()`.
+    where
+        Conditions such as `num_gpus * batch.per_gpu <= 4096`; only points for which all hold are kept.
 
     Raises
     ------
@@ -64,12 +68,14 @@ def load_scenario(
         "a scenario", source, (str, PurePath, Mapping, Scenario), "a name, a file, a mapping of keys or a Scenario"
     )
     check_texts("overrides", overrides, "a list of texts such as 'num_gpus=8'")
+    check_texts("where", where, "a list of texts such as 'num_gpus <= 64'")
     check_texts("measured", measured, "a list of texts such as '8=105.2/s'")
-    if isinstance(source, Scenario) and not overrides and not measured:
+    if isinstance(source, Scenario) and not overrides and not measured and not where:
         return source
     root, mistakes = _read(source.raw if isinstance(source, Scenario) else source, allow_outside)
     root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
+    root = with_where(root, where)
     check_extent(root)
     found = _points(root, strict)
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}

@@ -29,8 +29,9 @@ MOST_JOBS = 256
 JobCount = Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(whole)]
 
 SHARED = (
-    *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs"),
+    *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs", "cases"),
     *(
+        "sweep",
         "baseline",
         "dataset_size",
         "epochs",

@@ -141,7 +141,9 @@ class Product(Space):
         kept = [place for place, digit in enumerate(digits) if digit] or range(len(digits))
         for place in kept:
             for of_size in (lambda size: size - 1, lambda size: size // 2):
-                others = [digits[place] if each == place else of_size(part.size) for each, part in enumerate(self.parts)]
+                others = [
+                    digits[place] if each == place else of_size(part.size) for each, part in enumerate(self.parts)
+                ]
                 yield sum(digit * stride for digit, stride in zip(others, self._strides, strict=True))
 
 

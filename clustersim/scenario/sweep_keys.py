@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clustersim.errors import InputError
 from clustersim.reading import TreeNode, explain
-from clustersim.spec import Count, Spec, whole
+from clustersim.spec import Spec, whole
 
 MAX_POINTS = 100_000
 """Points of a scenario, before `where` leaves some out."""
@@ -87,8 +87,14 @@ class SweepKeys(Spec):
         return self
 
 
-Case = dict[str, Any]
-"""The keys of one case, which is merged into the scenario."""
+Cases = Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
+"""The keys of each case, which are merged into the scenario, by its name."""
+
+ABOUT_CASES = (
+    "named variants, {name: {keys that differ}}: each is merged into the scenario as `extends` does it, and may have "
+    "lists of its own; `case` is the axis, and all other axes multiply with it"
+)
+ABOUT_SWEEP = "axes beside the lists in the scenario: grid, zip and draws; and which points to leave out"
 
 NOT_IN_CASES = ("$schema", "name", "description", "extends", "cases", "sweep", "measured", "published")
 
@@ -96,14 +102,8 @@ NOT_IN_CASES = ("$schema", "name", "description", "extends", "cases", "sweep", "
 class PointsKeys(Spec):
     """The keys of a scenario that say which points it has."""
 
-    cases: Annotated[dict[str, Case], Field(min_length=1)] | None = Field(
-        default=None,
-        description="named variants, {name: {keys that differ}}: each is merged into the scenario as `extends` does it, "
-        "and has its own lists; `case` is the axis",
-    )
-    sweep: SweepKeys | None = Field(
-        default=None, description="axes beside the lists in the scenario: grid, zip, draws, and which points to leave out"
-    )
+    cases: Cases | None = Field(default=None, description=ABOUT_CASES)
+    sweep: SweepKeys | None = Field(default=None, description=ABOUT_SWEEP)
 
 
 def read_points_keys(root: TreeNode) -> PointsKeys:

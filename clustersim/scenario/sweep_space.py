@@ -10,12 +10,10 @@ from clustersim.reading import Path, Place, TreeNode, from_python, got_text, rai
 from clustersim.scenario.axes import Validate, labels, list_axes
 from clustersim.scenario.draws import drawn
 from clustersim.scenario.merge import merge
-from clustersim.scenario.overrides import set_node
+from clustersim.scenario.overrides import CASE, set_node
 from clustersim.scenario.spaces import Cases, Product, Put, Rows, Space
 from clustersim.scenario.sweep_keys import MAX_POINTS, Draws, SweepKeys, read_points_keys, without_points_keys
-
-CASE = "case"
-"""The axis of `cases`."""
+from clustersim.scenario.where import selected
 
 Opened = Callable[[TreeNode], TreeNode]
 """Returns a tree with the cluster itself in place of its name."""
@@ -26,9 +24,33 @@ def space_of(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Space,
 
     Raise InputError for mistakes in the keys that say which points there are, and for too many points.
     """
+    space, base = _unselected(root, validate, opened)
+    sweep = root.child("sweep")
+    where = None if sweep is None else sweep.child("where")
+    return selected(space, base, where, _once(opened)), base
+
+
+def _once(opened: Opened) -> Opened:
+    """Return what opens each named cluster only once."""
+    known: dict[tuple[str, str | None], TreeNode] = {}
+
+    def open_it(root: TreeNode) -> TreeNode:
+        node = root.child("topology")
+        if node is None or not isinstance(node.value, str):
+            return root
+        name = node.value, node.place.file
+        if name not in known:
+            known[name] = opened(root).children["topology"]
+        return root.put(("topology",), known[name])
+
+    return open_it
+
+
+def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Space, TreeNode]:
+    """Return the space of all points before `where` leaves some out."""
     keys = read_points_keys(root)
     base = without_points_keys(root)
-    parts = _parts(root, keys.sweep, opened) if keys.sweep is not None else []
+    parts = _parts(root, keys.sweep, _once(opened)) if keys.sweep is not None else []
     if keys.cases is None:
         return _of_tree(base, parts, validate, 1), base
     trees = [merge(base, case) for case in root.children["cases"].children.values()]
@@ -99,12 +121,16 @@ def _drawn(node: TreeNode, name: str, draws: Draws, put: Put) -> Rows:
     try:
         columns = drawn(draws, name)
     except InputError as error:
-        raise InputError(raised(each, (), TreeNode({"sweep": TreeNode({name: node}, node.place)}, node.place)).mistake for each in error.mistakes) from None
+        raise InputError(
+            raised(each, (), TreeNode({"sweep": TreeNode({name: node}, node.place)}, node.place)).mistake
+            for each in error.mistakes
+        ) from None
 
     def row(number: int) -> list[tuple[Any, TreeNode]]:
         values = [column(number) for column in columns]
         return [
-            (labels([value])[0], _placed(from_python(value), place)) for value, place in zip(values, places, strict=True)
+            (labels([value])[0], _placed(from_python(value), place))
+            for value, place in zip(values, places, strict=True)
         ]
 
     return Rows([tuple(key.split(".")) for key in draws.keys], draws.points, row, put, name)
