@@ -11,13 +11,15 @@ from clustersim.model import load_workload
 from clustersim.model.precision import PRECISIONS
 from clustersim.reading import TreeNode
 from clustersim.reading.tree import Place
-from clustersim.scenario.axes import Validate, settings
+from clustersim.scenario.axes import Validate
 from clustersim.scenario.checks import check_point
 from clustersim.scenario.cluster import build_topology
 from clustersim.scenario.merge import merge
-from clustersim.scenario.overrides import set_node
+from clustersim.scenario.overrides import CASE, chosen_cases, set_node, without_axis
 from clustersim.scenario.parts import MeasuredRun
 from clustersim.scenario.point import Point
+from clustersim.scenario.sweep_space import space_of
+from clustersim.scenario.validate import read_keys
 from clustersim.topology import place
 from clustersim.units import parse
 
@@ -107,31 +109,37 @@ def _option_node(text: str) -> TreeNode:
 
 def _anchor(root: TreeNode, node: TreeNode, measured: MeasuredRun, validate: Validate, opened: Opened) -> AnchorPoint:
     tree = _with_keys(root, node, opened)
-    setting = next(settings(tree, validate))
+    space, tree = space_of(tree, read_keys, opened)
+    found_axes, tree = space.at(0, tree)
+    point, problems = validate(tree)
     is_log = measured.collectives is not None
-    axes = [key for key in setting.axes if not is_log or key.partition(".")[0] in _OF_NETWORK]
+    axes = [key for key in found_axes if not is_log or key.partition(".")[0] in _OF_NETWORK]
     if axes:
         message = f"the scenario has several values of {', '.join(axes)}; say in `set` which one this run had"
         raise InputError(message, got="a sweep", allowed=f"set: {{{axes[0]}: ...}}")
-    found = [problem.mistake for problem in setting.problems]
-    if setting.point is not None:
-        found = list(check_point(setting.point))
-    if found or setting.point is None:
+    found = [problem.mistake for problem in problems]
+    if point is not None:
+        found = list(check_point(point))
+    if found or point is None:
         raise InputError(map(_as_measured, found))
-    mistakes = list(_other_than_stated(measured, setting.point))
+    mistakes = list(_other_than_stated(measured, point))
     if mistakes:
         raise InputError(mistakes)
-    return AnchorPoint(measured, setting.point)
+    return AnchorPoint(measured, point)
 
 
 def _with_keys(root: TreeNode, node: TreeNode, opened: Opened) -> TreeNode:
     """Return the scenario's tree with the keys of a measured run."""
     tree = root.with_value({key: child for key, child in root.children.items() if key not in _WITHOUT})
-    if (num_gpus := node.child("num_gpus")) is not None and node.child("collectives") is None:
-        tree = tree.with_value({**tree.children, "num_gpus": num_gpus})
     changes = node.child("set")
-    for key, value in changes.children.items() if changes is not None else ():
+    given = dict(changes.children) if changes is not None else {}
+    if (case := given.pop(CASE, None)) is not None:
+        tree = chosen_cases(tree, case)
+    if (num_gpus := node.child("num_gpus")) is not None and node.child("collectives") is None:
+        tree = without_axis(tree.with_value({**tree.children, "num_gpus": num_gpus}), ("num_gpus",))
+    for key, value in given.items():
         path = tuple(key.split("."))
+        tree = without_axis(tree, path)
         is_part = len(path) > 1 or isinstance(value.value, dict)
         tree = opened(tree) if path[0] == "topology" and is_part else tree
         old = tree.at(path)

@@ -7,7 +7,6 @@ an axis, `dims: [4, 4]` of a torus is not, and `dims: [[4, 4], [8, 8]]` is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from clustersim.errors import InputError
@@ -15,52 +14,58 @@ from clustersim.reading.explain import Problem, got_text
 from clustersim.reading.shape import takes_list
 from clustersim.reading.tree import Path, TreeNode, dotted
 from clustersim.scenario.point import Point
+from clustersim.scenario.spaces import ListAxis, NoAxis, Product, Space
+from clustersim.scenario.sweep_keys import MAX_POINTS
 
-MAX_POINTS = 10_000
 _TRIED = 16
 _TAGS = ("kind", "template")  # keys that select a model: a list here is always an axis
-_NEVER_AXES = ("name", "description", "$schema", "extends", "measured")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One value on every axis: the labels, the tree with these values, and the result of its validation."""
-
-    axes: dict[str, Any]
-    root: TreeNode
-    point: Point | None
-    problems: list[Problem]
-
+_NEVER_AXES = ("name", "description", "$schema", "extends", "measured", "cases", "sweep")
 
 Validate = Callable[[TreeNode], tuple[Point | None, list[Problem]]]
 
 
-def settings(root: TreeNode, validate: Validate) -> Iterator[Setting]:
-    """Yield every setting; the first axis in the file changes slowest."""
-    yield from _settings(root, {}, 1, validate)
+def list_axes(root: TreeNode, validate: Validate, num_before: int = 1) -> Space:
+    """Return the space of all lists of a tree that are axes; the first axis in the file changes slowest.
+
+    The axes below one key of the scenario do not depend on the values of other keys. Within a key, the axes after
+    a number or a name are those after any other one; only a map, a list or a `kind` may be followed by axes of its own.
+    `num_before` is the number of settings that the space is multiplied by.
+    """
+    parts: list[Space] = []
+    for key, node in root.children.items():
+        if key not in _NEVER_AXES and any(_lists(node, (key,), with_top=True)):
+            parts.append(_of_key(root, key, num_before, validate))
+            num_before *= parts[-1].size
+            _, root = parts[-1].at(0, root)
+    return Product(parts) if parts else NoAxis()
 
 
-def _settings(root: TreeNode, axes: dict[str, Any], num_points: int, validate: Validate) -> Iterator[Setting]:
-    """Yield the settings of the next axis; the earlier axes multiply to `num_points` points."""
-    point, problems = validate(root)
-    path = next(_axes(root, problems, validate), None) if problems else None
+def _of_key(root: TreeNode, key: str, num_before: int, validate: Validate) -> Space:
+    """Return the space of the axes below one key of the scenario."""
+    problems = validate(root)[1]
+    path = next(_axes(root, key, problems, validate), None) if problems else None
     if path is None:
-        yield Setting(axes, root, point, problems)
-        return
-    elements = _elements(root, path, MAX_POINTS // num_points)
-    for label, element in zip(labels([element.plain() for element in elements]), elements, strict=True):
-        chosen = {**axes, dotted(path): label}
-        yield from _settings(root.put(path, element), chosen, num_points * len(elements), validate)
+        return NoAxis()
+    elements = _elements(root, path, MAX_POINTS // num_before)
+    num_points, shared = num_before * len(elements), None
+    after: list[Space] = []
+    for element in elements:
+        if isinstance(element.value, dict | list) or path[-1] in _TAGS:
+            after.append(_of_key(root.put(path, element), key, num_points, validate))
+            continue
+        shared = _of_key(root.put(path, element), key, num_points, validate) if shared is None else shared
+        after.append(shared)
+    return ListAxis(dotted(path), path, labels([element.plain() for element in elements]), elements, after)
 
 
-def _axes(root: TreeNode, problems: list[Problem], validate: Validate) -> Iterator[Path]:
-    """Yield the paths of lists that are axes, outer ones first, in file order."""
-    for path, node in _lists(root, ()):
+def _axes(root: TreeNode, key: str, problems: list[Problem], validate: Validate) -> Iterator[Path]:
+    """Yield the paths of lists below a key that are axes, outer ones first, in file order."""
+    for path, node in _lists(root.children[key], (key,), with_top=True):
         if path[-1] in _TAGS and _within(problems, path[:-1]):
             yield path
             continue
         here = _within(problems, path)
-        if here and path[0] not in _NEVER_AXES and _is_axis(root, path, node.value, here, validate):
+        if here and _is_axis(root, path, node.value, here, validate):
             yield path
 
 
@@ -70,15 +75,20 @@ def _is_axis(root: TreeNode, path: Path, elements: Sequence[TreeNode], here: lis
     It is if one of its elements is valid in its place. If none is, the list is wrong either way: it is an axis
     if no list is allowed there, or else if that leaves fewer mistakes.
     """
-    alone = [_within(validate(root.put(path, element))[1], path) for element in elements[:_TRIED]]
-    if not all(alone):
-        return True
+    alone = []
+    for element in elements[:_TRIED]:
+        alone.append(_within(validate(root.put(path, element))[1], path))
+        if not alone[-1]:
+            return True
     if takes_list(Point, root, path):
         return False
     return any(problem.path == path for problem in here) or sum(map(len, alone)) <= len(here)
 
 
-def _lists(node: TreeNode, path: Path) -> Iterator[tuple[Path, TreeNode]]:
+def _lists(node: TreeNode, path: Path, with_top: bool = False) -> Iterator[tuple[Path, TreeNode]]:
+    """Yield the lists in a node, outer ones first; `with_top` the node itself too."""
+    if with_top and isinstance(node.value, list):
+        yield path, node
     for key, child in node.items():
         if isinstance(child.value, list):
             yield (*path, key), child
@@ -99,14 +109,15 @@ def _elements(root: TreeNode, path: Path, at_most: int) -> Sequence[TreeNode]:
     if len(elements) > at_most:
         message = f"with this list of {len(elements)} values the scenario has more than {MAX_POINTS:,} runs; shorten it"
         raise InputError(node.place.mistake(message, dotted(path), f"{len(elements)} values"))
-    seen: list[Any] = []
+    seen: set[Any] = set()
     for element in elements:
         value = element.plain()
-        if value in seen:
+        known = value if _is_scalar(value) else repr(value)
+        if known in seen:
             raise InputError(
                 element.place.mistake(f"{got_text(value)} is listed twice; keep one", dotted(path), got_text(value))
             )
-        seen.append(value)
+        seen.add(known)
     return elements
 
 

@@ -48,6 +48,14 @@ def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:
     return [*alone, *_job_mistakes(point, are_placed=is_cluster_known and not alone)]
 
 
+def unreadable_names(point: Point, is_cluster_known: bool = True) -> Iterator[Mistake]:
+    """Yield what a point names and there is not: a model, a GPU, a profile; or a cluster that cannot be built."""
+    yield from _unreadable(point)
+    if is_cluster_known:
+        wrong = list(_mistakes_of("topology", lambda: build_topology(point.topology)))
+        yield from wrong
+
+
 def _compute_mistakes(point: Point) -> Iterator[Mistake]:
     wrong = list(_unreadable(point))
     yield from wrong

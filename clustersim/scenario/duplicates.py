@@ -43,14 +43,14 @@ def _merged(group: Mapping[int, Mistake], every: Sequence[Axes]) -> Mistake:
     where = at_points(alike, every)
     if others:
         where = f"at {where}; likewise at {at_points(others, every)}"
-    elif where and not _stands_at_its_value(first, where):
+    elif where and not stands_at_its_value(first, where):
         where = f"at {where}"
     else:
         return first
     return replace(first, message=f"{first.message} ({where})")
 
 
-def _stands_at_its_value(mistake: Mistake, where: str) -> bool:
+def stands_at_its_value(mistake: Mistake, where: str) -> bool:
     """Return whether the mistake's place in the file is the value of the axis, which names the points already."""
     axis = where.partition(" ")[0]
     return mistake.line is not None and " with " not in where and f"{mistake.key}.".startswith(f"{axis}.")
@@ -70,7 +70,7 @@ def at_points(numbers: Sequence[int], every: Sequence[Axes]) -> str:
     values = {axis: _values(chosen, axis) for axis in dict.fromkeys(key for axes in chosen for key in axes)}
     distinct = {axis: of for axis, of in values.items() if of != _values(every, axis)}
     if sum(all(axes.get(axis) in of for axis, of in distinct.items()) for axes in every) == len(chosen):
-        return " with ".join(f"{axis} {_listed(of)}" for axis, of in distinct.items())
+        return " with ".join(f"{axis} {listed(of)}" for axis, of in distinct.items())
     points = [" with ".join(f"{axis} {_text(value)}" for axis, value in axes.items()) for axes in chosen[:_MOST_POINTS]]
     more = len(chosen) - len(points)
     return "; ".join([*points, *([f"{more} more points"] if more else [])])
@@ -85,7 +85,12 @@ def _values(points: Sequence[Axes], axis: str) -> list[Any]:
     return values
 
 
-def _listed(values: Sequence[Any]) -> str:
+def listed(values: Sequence[Any]) -> str:
+    """Return values as text.
+
+    >>> listed([1, 2, True])
+    '1, 2 and true'
+    """
     texts = [_text(value) for value in values]
     return " and ".join([*([", ".join(texts[:-1])] if texts[1:] else []), texts[-1]])
 

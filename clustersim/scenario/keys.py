@@ -22,6 +22,7 @@ from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
 from clustersim.scenario.parts import Batch, GivenBaseline, MeasuredRun, Positive, Published
 from clustersim.scenario.software_keys import Software, SoftwareKeys
+from clustersim.scenario.sweep_keys import ABOUT_CASES, ABOUT_SWEEP, Cases, SweepKeys
 from clustersim.spec import Count, Spec, union_of
 from clustersim.stragglers import STRAGGLERS, Straggler
 from clustersim.strategies import STRATEGIES, Strategy
@@ -79,6 +80,8 @@ class PointKeys(Spec):
         default=None,
         description="scenario files or shipped names to start from; this file wins, then the later of them",
     )
+    cases: Cases | None = Field(default=None, description=ABOUT_CASES)
+    sweep: SweepKeys | None = Field(default=None, description=ABOUT_SWEEP)
     model: str = Field(min_length=1, description="a model of the catalogue, or a workload file")
     num_gpus: Count = Field(le=MOST_GPUS, description="number of GPUs that train, all workers included")
     batch: Batch = Field(description="samples per iteration, {per_gpu: n} or {global: n}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -15,13 +16,20 @@ from clustersim.reading import (
     from_python,
 )
 from clustersim.scenario.anchors import anchors_of, with_measured
-from clustersim.scenario.axes import settings
-from clustersim.scenario.duplicates import merge_duplicates
+from clustersim.scenario.duplicates import Axes, merge_duplicates
+from clustersim.scenario.file_mistakes import check_file
 from clustersim.scenario.files import read_scenario
 from clustersim.scenario.overrides import apply_overrides
-from clustersim.scenario.point_tree import PointTree
+from clustersim.scenario.parts import MeasuredRun
+from clustersim.scenario.point_tree import PointTrees
 from clustersim.scenario.scenario import Scenario, SweepPoint
-from clustersim.scenario.validate import open_topology, point_problems, validate
+from clustersim.scenario.sweep_space import space_of
+from clustersim.scenario.validate import checked as checked_tree
+from clustersim.scenario.validate import open_topology, read_keys, validate
+from clustersim.scenario.where import with_where
+
+_QUICK = 1000
+"""Points up to which all are checked before the first mistake is told."""
 
 
 def load_scenario(
@@ -30,6 +38,7 @@ def load_scenario(
     measured: Sequence[str] = (),
     allow_outside: bool = False,
     strict: bool = True,
+    where: Sequence[str] = (),
 ) -> Scenario:
     """Return a scenario; with valid points only if `strict`.
 
@@ -47,6 +56,8 @@ def load_scenario(
     strict
         Whether every point must be valid. If not, points that are wrong only together with the values of several keys,
         or that do not fit, raise the error in `PointTree.point()`.
+    where
+        Conditions such as `num_gpus * batch.per_gpu <= 4096`; only points for which all hold are kept.
 
     Raises
     ------
@@ -57,22 +68,23 @@ def load_scenario(
         "a scenario", source, (str, PurePath, Mapping, Scenario), "a name, a file, a mapping of keys or a Scenario"
     )
     check_texts("overrides", overrides, "a list of texts such as 'num_gpus=8'")
+    check_texts("where", where, "a list of texts such as 'num_gpus <= 64'")
     check_texts("measured", measured, "a list of texts such as '8=105.2/s'")
-    if isinstance(source, Scenario) and not overrides and not measured:
+    if isinstance(source, Scenario) and not overrides and not measured and not where:
         return source
     root, mistakes = _read(source.raw if isinstance(source, Scenario) else source, allow_outside)
     root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
+    root = with_where(root, where)
     check_extent(root)
-    trees, points, found = _points(root)
-    found = found if strict or not points else []
+    found = _points(root, strict)
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
-    kept = [each for each in found if (each.file, each.line, each.column) not in unread]
+    kept = [each for each in found.mistakes if (each.file, each.line, each.column) not in unread]
     mistakes = in_order([*mistakes, *wrong, *unparsed, *kept])
-    if mistakes:
+    if mistakes or found.trees is None:
         raise InputError(mistakes)
-    anchors = anchors_of(root, points[0].point.measured, validate, open_topology)
-    return Scenario(_name(source), root, trees, anchors, points if len(points) == len(trees) else None)
+    anchors = anchors_of(root, found.measured, validate, open_topology)
+    return Scenario(_name(source), root, found.trees, anchors, found.points)
 
 
 def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
@@ -96,21 +108,31 @@ def _read(source: str | Path | Mapping[str, Any], allow_outside: bool = False) -
     return read_scenario(find_file(str(source), "scenarios", "scenario"), allow_outside)
 
 
-def _points(root: TreeNode) -> tuple[list[PointTree], list[SweepPoint], list[Mistake]]:
-    """Return every setting of the axes, the points of those that are valid, and all mistakes."""
-    trees: list[PointTree] = []
-    points: list[SweepPoint] = []
-    found: list[tuple[dict[str, Any], list[Mistake]]] = []
-    wrong_axis: Sequence[Mistake] = ()
+@dataclass(frozen=True)
+class _Points:
+    """The points of a scenario, with the mistakes in its file and, if all points were checked, in these."""
+
+    trees: PointTrees | None = None
+    points: Sequence[SweepPoint] | None = None
+    measured: Sequence[MeasuredRun] = ()
+    mistakes: Sequence[Mistake] = ()
+
+
+def _points(root: TreeNode, strict: bool) -> _Points:
     try:
-        for number, setting in enumerate(settings(root, validate)):
-            problems = setting.problems
-            trees.append(PointTree(number, setting.axes, setting.root))
-            if setting.point is not None:
-                problems = point_problems(setting.point, setting.root)
-            if setting.point is not None and not problems:
-                points.append(SweepPoint(setting.axes, setting.point))
-            found.append((setting.axes, [problem.mistake for problem in problems]))
+        trees = PointTrees(*space_of(root, read_keys, open_topology))
     except InputError as error:
-        wrong_axis = error.mistakes
-    return trees, points, [*merge_duplicates(found), *wrong_axis]
+        return _Points(mistakes=error.mistakes)
+    if not strict or len(trees) > _QUICK:
+        checked = check_file(trees)
+        if checked.mistakes or not strict:
+            return _Points(trees, None, checked.measured, checked.mistakes)
+    points: list[SweepPoint] = []
+    found: list[tuple[Axes, list[Mistake]]] = []
+    for tree in trees:
+        point, problems = checked_tree(tree.root)
+        found.append((tree.axes, [problem.mistake for problem in problems]))
+        if point is not None and not problems:
+            points.append(SweepPoint(dict(tree.axes), point))
+    measured = points[0].point.measured if points else ()
+    return _Points(trees, points, measured, merge_duplicates(found))

@@ -29,8 +29,9 @@ MOST_JOBS = 256
 JobCount = Annotated[int, Field(ge=1, le=MOST_JOBS), BeforeValidator(whole)]
 
 SHARED = (
-    *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs"),
+    *("$schema", "description", "extends", "topology", "background_traffic", "transport", "failures", "jobs", "cases"),
     *(
+        "sweep",
         "baseline",
         "dataset_size",
         "epochs",
@@ -44,6 +45,9 @@ SHARED = (
     "prices",
 )
 """Keys that all jobs of a cluster share, or that only the first job uses: no job has its own."""
+
+KEYS_ALONE = "keys alone"
+"""In a validation context: each key is checked by itself."""
 
 _MOST_TIMES = 20_000_000  # iterations times GPUs: the times that are stored
 
@@ -89,7 +93,12 @@ class Point(PointKeys):
 
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> Self:
-        """Check keys against each other; the validation context holds the keys whose wrong values were replaced."""
+        """Check keys against each other, unless the validation context has `KEYS_ALONE`.
+
+        The context holds the keys whose wrong values were replaced.
+        """
+        if KEYS_ALONE in (info.context or ()):
+            return self
         is_known = "parallelism" not in (info.context or ())
         mistakes = [
             *(self._batch_mistakes() if is_known else ()),

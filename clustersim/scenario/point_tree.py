@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from clustersim.errors import InputError
 from clustersim.reading import TreeNode
 from clustersim.scenario.point import Point
+from clustersim.scenario.spaces import Space
 from clustersim.scenario.validate import checked
 
 
@@ -41,3 +42,27 @@ class PointTree:
         node = self.root.child(key)
         value = None if node is None else node.value
         return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+class PointTrees(Sequence[PointTree]):
+    """All settings of a scenario's axes; each is made when it is asked for, and none is kept."""
+
+    def __init__(self, space: Space, root: TreeNode):
+        self.space = space
+        self._root = root
+
+    def __len__(self) -> int:
+        return self.space.size
+
+    @overload
+    def __getitem__(self, number: int) -> PointTree: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[PointTree]: ...
+
+    def __getitem__(self, number: int | slice) -> PointTree | Sequence[PointTree]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        place = range(len(self))[number]
+        axes, root = self.space.at(place, self._root)
+        return PointTree(place, axes, root)

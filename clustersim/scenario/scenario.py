@@ -69,12 +69,11 @@ class Scenario:
     @property
     def axes(self) -> dict[str, list[Any]]:
         """The values of each sweep axis, in the order they were written."""
-        values: dict[str, list[Any]] = {}
+        values: dict[str, dict[str, Any]] = {}
         for tree in self._trees:
             for key, value in tree.axes.items():
-                if value not in values.setdefault(key, []):
-                    values[key].append(value)
-        return values
+                values.setdefault(key, {}).setdefault(repr(value), value)
+        return {key: list(found.values()) for key, found in values.items()}
 
     def tree(self) -> TreeNode:
         """Return the scenario as `raw`, every value with its place in its file."""

@@ -40,13 +40,14 @@ class Settled:
     """A training with the settings of its program in it.
 
     `supplied` are the paths of values that come from a sheet and not from the scenario. `is_chosen` says that the
-    scenario names no program and the layout decided.
+    scenario names no program and the layout decided. `unable` says why the program cannot train with this layout.
     """
 
     root: TreeNode
     problems: tuple[Problem, ...] = ()
     supplied: frozenset[Path] = frozenset()
     is_chosen: bool = False
+    unable: tuple[Problem, ...] = ()
 
     def without(self, paths: frozenset[Path]) -> Settled:
         """Return the training without these supplied values."""
@@ -69,6 +70,7 @@ def settle(root: TreeNode) -> Settled:
                 (*settled.problems, *of_job.problems),
                 settled.supplied | of_job.supplied,
                 settled.is_chosen,
+                (*settled.unable, *of_job.unable),
             )
     return settled
 
@@ -152,7 +154,7 @@ def _settle(root: TreeNode, prefix: Path) -> Settled:
     if root.child("strategy") is None:
         kind = "all-reduce" if {"all-reduce", "any"} & set(sheet.strategies) else sheet.strategies[0]
         root = _with(root, ("strategy",), TreeNode({"kind": TreeNode(kind, place)}, place))
-    unable = list(_unable(root, sheet, prefix)) if is_named else []
+    unable = tuple(_unable(root, sheet, prefix)) if is_named else ()
     for field, value in given.items():
         if _has_place(root, FIELDS[field].path):
             root = _with(root, FIELDS[field].path, value)
@@ -160,7 +162,7 @@ def _settle(root: TreeNode, prefix: Path) -> Settled:
     for path, value in _settings(sheet, given, root):
         root = _with(root, path, _tree(value, place))
         supplied.append((*prefix, *path))
-    return Settled(root, (*moved, *wrong, *unable), frozenset(supplied), not is_named)
+    return Settled(root, (*moved, *wrong), frozenset(supplied), not is_named, unable)
 
 
 def _settings(sheet: Software, given: Mapping[str, TreeNode], root: TreeNode) -> Iterator[tuple[Path, Any]]:

@@ -22,10 +22,10 @@ from clustersim.reading import (
     raised,
     with_files,
 )
-from clustersim.scenario.checks import check_point
+from clustersim.scenario.checks import check_point, unreadable_names
 from clustersim.scenario.hosts_needed import domain_mistakes, with_hosts
 from clustersim.scenario.jobs import expand_jobs, without_inherited
-from clustersim.scenario.point import Point
+from clustersim.scenario.point import KEYS_ALONE, Point
 from clustersim.scenario.software import Settled, of_no_use, settle, with_settled, written
 from clustersim.scenario.software_keys import as_written
 from clustersim.topology import read_topology
@@ -65,6 +65,36 @@ def validate(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     return point, without_inherited(problems, root)
 
 
+def read_keys(root: TreeNode) -> tuple[Point | None, list[Problem]]:
+    """Return the point of a tree with each key checked by itself, or the mistakes of its keys and of what they name.
+
+    What keys are together, and whether the training fits, is not checked: `checked` does.
+    """
+    point, problems = _keys_read(root)
+    return point, without_inherited(problems, root)
+
+
+def _keys_read(root: TreeNode) -> tuple[Point | None, list[Problem]]:
+    problems: list[Problem] = []
+    replaced: set[str] = set()
+    try:
+        root = with_files(open_topology(root))
+    except InputError as error:
+        problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
+        root, replaced = _stand_in(root, {"topology"}), {"topology"}
+    root, shared_keys = expand_jobs(root)
+    settled = settle(with_hosts(root))
+    problems += [*shared_keys, *settled.problems]
+    try:
+        _, point = _with_what_it_needs(settled, replaced | {KEYS_ALONE})
+    except ValidationError as error:
+        told = [each for each in explain(error, settled.root, Point) if not _is_about(each.path, replaced)]
+        return None, [*problems, *map(written, told)]
+    unread = unreadable_names(point, "topology" not in replaced)
+    problems += [raised_in(mistake, root) for mistake in unread]
+    return (None if problems else point), problems
+
+
 def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     """Return the point of a tree without axes, or all mistakes in it.
 
@@ -83,7 +113,7 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     problems += [raised_in(mistake, root) for mistake in domain_mistakes(root)]
     root = with_hosts(root)
     settled = settle(root)
-    problems += settled.problems
+    problems += [*settled.problems, *settled.unable]
     for _ in range(_ROUNDS):
         try:
             settled, point = _with_what_it_needs(settled, replaced)

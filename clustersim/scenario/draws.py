@@ -1,0 +1,97 @@
+"""Values drawn at random from lists and ranges: the same on every machine, each key with a random stream of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from math import exp, floor, isfinite, log
+from typing import Any
+
+import numpy as np
+
+from clustersim.errors import InputError
+from clustersim.scenario.sweep_keys import Draws, Range
+from clustersim.seeding import stream
+from clustersim.units import read_quantity
+
+_DIGITS = 4
+
+Quantile = Callable[[float], Any]
+"""Returns the value at a share of a range, 0 to 1 (excluded)."""
+
+
+def drawn(draws: Draws, method: str) -> list[Callable[[int], Any]]:
+    """Return for each key a function of the number of the point that returns its value.
+
+    Of `random` draws, the first points do not depend on how many there are. A Latin hypercube (McKay, Beckman and
+    Conover, 1979) has each key's range cut into as many equal parts as points, with one point in each part.
+    """
+    return [_of_key(draws, method, key, values) for key, values in draws.keys.items()]
+
+
+def _of_key(draws: Draws, method: str, key: str, values: list[Any] | Range) -> Callable[[int], Any]:
+    try:
+        quantile = _of_list(values) if isinstance(values, list) else _of_range(values)
+    except InputError as error:
+        where = f"sweep.{method}.keys.{key}"
+        raise InputError(str(error.mistakes[0].message), got=error.mistakes[0].got, key=where) from None
+    rng = stream(draws.seed, "sweep", method, key)
+    shares = rng.random(draws.points)
+    if method == "latin-hypercube":
+        shares = (np.argsort(rng.random(draws.points), kind="stable") + shares) / draws.points
+    return lambda number: quantile(min(float(shares[number]), 1.0 - 1e-16))
+
+
+def _of_list(values: Sequence[Any]) -> Quantile:
+    return lambda share: values[floor(share * len(values))]
+
+
+def _of_range(bounds: Range) -> Quantile:
+    """Return the value at a share of a range, as a number or a text with the unit of its largest value."""
+    texts = [bounds.min, bounds.max]
+    low, high = (each for each in texts)
+    unit, factor = "", 1.0
+    if isinstance(low, str) or isinstance(high, str):
+        (low, _), (high, unit) = _in_si(low, high), _in_si(high, low)
+        factor = _factor(str(bounds.max), high)
+    if not (isfinite(low) and isfinite(high) and low < high):
+        raise InputError(
+            f"the smallest value must be below the largest (got {texts[0]} to {texts[1]})", got=str(texts[0])
+        )
+    if bounds.log and (low <= 0 or bounds.step is not None):
+        what = "a step" if bounds.step is not None else f"{texts[0]}"
+        raise InputError(f"a logarithmic range has bounds above 0 and no step (got {what})", got=str(what))
+    is_whole = not unit and all(isinstance(each, int) for each in texts)
+    if is_whole or bounds.step is not None:
+        step = (bounds.step or 1) * factor
+        count = floor((high - low) / step * (1 + 1e-12)) + 1
+        if not bounds.log:
+            return lambda share: _written(low + step * floor(share * count), factor, unit, is_whole)
+        low, high = low - 0.5, high + 0.5
+    if bounds.log:
+        start, stop = log(low), log(high)
+        return lambda share: _written(exp(start + (stop - start) * share), factor, unit, is_whole)
+    return lambda share: _written(low + (high - low) * share, factor, unit, is_whole)
+
+
+def _in_si(text: Any, other: Any) -> tuple[float, str]:
+    """Return a bound in SI units, and its unit; both bounds must be quantities of one kind."""
+    found = [read_quantity(each) if isinstance(each, str) else None for each in (text, other)]
+    if found[0] is None or found[1] is None or found[0][0] != found[1][0]:
+        message = f"the bounds must be two numbers or two quantities with units of one kind (got {text} and {other})"
+        raise InputError(message, got=str(text), allowed="numbers, or quantities such as 100 Gbit/s")
+    return found[0][1], str(text).strip().lstrip("+-.0123456789eE").strip()
+
+
+def _factor(text: str, value_si: float) -> float:
+    """Return the size of a quantity's unit in SI units."""
+    number = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text)
+    return value_si / float(number[0]) if number is not None and float(number[0]) else 1.0
+
+
+def _written(value: float, factor: float, unit: str, is_whole: bool) -> Any:
+    """Return a drawn value as a scenario has it, rounded so that every machine writes the same digits."""
+    if is_whole:
+        return round(value)
+    rounded = float(f"{value / factor:.{_DIGITS}g}")
+    return f"{rounded:.{_DIGITS}g} {unit}" if unit else rounded
