@@ -2,7 +2,7 @@
 
 Packages are imported inside the commands, so that `clustersim --help` starts fast. Exit status: 0 success, 1 the
 simulation failed, 2 usage error, 3 error in the scenario or another input file, 4 above the requested tolerance, 130
-interrupted, 143 terminated (`plan`).
+interrupted, 143 terminated (`plan`, `sweep`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from clustersim.cli.serving import serve
 from clustersim.cli.software import migrate, software
 from clustersim.cli.starting import explain, init
 from clustersim.cli.streams import flush_output, usable_streams
+from clustersim.cli.sweeping import export, merge, status, sweep
 from clustersim.cli.validation import validate
 
 __all__ = ["app", "main"]
@@ -43,6 +44,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.command()(run)
+app.command()(sweep)
+app.command()(status)
+app.command()(merge)
+app.command()(export)
 app.command()(plan)
 app.command()(serve)
 app.command()(collective)

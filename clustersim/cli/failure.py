@@ -48,9 +48,10 @@ def report_unwritten(error: OSError, status: int) -> int:
     return status or 1
 
 
-def report_interrupt(as_json: bool, status: int = INTERRUPTED) -> int:
+def report_interrupt(
+    as_json: bool, status: int = INTERRUPTED, message: str = "interrupted: unfinished files were not written"
+) -> int:
     """Print that the command was interrupted, and return the exit status for it."""
-    message = "interrupted: unfinished files were not written"
     typer.echo(message, err=True)
     _print_error_document((Mistake(message),), as_json)
     return status

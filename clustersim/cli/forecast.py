@@ -151,14 +151,16 @@ def _write_and_print(
     try:
         written = _write_files(result, folder, report, csv, trace)
     finally:
-        _print_table(result)
+        print_table(result)
     for kind, path in written.items():
         typer.echo(f"{kind}: {path}")
     return written
 
 
 def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A saved run: its folder, or its result.json.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A saved run: its folder, or its result.json; or a ledger of `sweep`.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="File to write; default: beside the run."),
@@ -167,12 +169,24 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Write the update log instead: W_101 = W_100 - lr * dW_97 ..., or .csv."),
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--sweep", metavar="NAME", help="The sweep of a ledger with several; default: the last one."),
+    ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Write the report of a saved run, without simulating."""
+    """Write the report of a saved run, or of a sweep in a ledger, without simulating."""
     from clustersim.report import write_report
     from clustersim.results import read_sweep
+    from clustersim.sweep.ledger import is_sqlite
 
+    if is_sqlite(run):
+        from clustersim.cli.sweeping import write_ledger_report
+
+        if updates is not None:
+            raise typer.BadParameter("--updates needs a run with its details; a ledger keeps none")
+        _report_written(write_ledger_report(run, name, output), open_)
+        return
     if open_ and updates is not None and output is None:
         raise typer.BadParameter("--open needs a report: add --output FILE")
     folder = run if run.is_dir() else run.parent
@@ -182,16 +196,20 @@ def report(
 
         typer.echo(f"updates: {write_updates(sweep, updates)}")
     if updates is None or output is not None:
-        _print_answer(sweep)
-        written = write_report(sweep, output or folder / "report.html")
-        typer.echo(f"report: {written}")
-        if open_:
-            from clustersim.cli.opening import open_page
-
-            open_page(written)
+        print_answer(sweep)
+        _report_written(write_report(sweep, output or folder / "report.html"), open_)
 
 
-def _print_answer(result: Sweep) -> None:
+def _report_written(path: Path, is_opened: bool) -> None:
+    typer.echo(f"report: {path}")
+    if is_opened:
+        from clustersim.cli.opening import open_page
+
+        open_page(path)
+
+
+def print_answer(result: Sweep) -> None:
+    """Print the answer of a sweep in lines as wide as the terminal."""
     from clustersim.report.findings import findings
     from clustersim.report.text_table import wrapped
 
@@ -219,7 +237,8 @@ def _print_json(result: Sweep) -> None:
     typer.echo(to_json(document, indent=2))
 
 
-def _print_table(result: Sweep) -> None:
+def print_table(result: Sweep) -> None:
+    """Print the table of a sweep, its answer and its warnings."""
     from rich.console import Console
 
     from clustersim.report.terminal import printed

@@ -1,6 +1,6 @@
 """Results in the formats of other tools, and imports of models, profiles and measurements.
 
-Exports: Perfetto traces, CSV tables and update logs. Imports: torch modules, ONNX files, Hugging Face configs,
+Exports: Perfetto traces, CSV and Parquet tables, and update logs. Imports: torch modules, ONNX files, Hugging Face configs,
 torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch and onnx are
 loaded when they are used.
 """
@@ -9,6 +9,7 @@ from clustersim.interchange.csv_file import write_csv
 from clustersim.interchange.hf_config import import_hf
 from clustersim.interchange.imported import Imported
 from clustersim.interchange.onnx_model import import_onnx
+from clustersim.interchange.parquet_file import check_parquet, write_parquet
 from clustersim.interchange.perfetto import trace_events, write_perfetto
 from clustersim.interchange.torch_model import InputSpec, import_torch, parse_input
 from clustersim.interchange.update_log import update_lines, write_updates
@@ -18,6 +19,7 @@ __all__ = [
     "BenchmarkLog",
     "Imported",
     "InputSpec",
+    "check_parquet",
     "import_hf",
     "import_onnx",
     "import_torch",
@@ -26,6 +28,7 @@ __all__ = [
     "trace_events",
     "update_lines",
     "write_csv",
+    "write_parquet",
     "write_perfetto",
     "write_updates",
 ]

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from clustersim.results import Sweep, write_atomically
-from clustersim.results.rows import columns_of
+from clustersim.results import Sweep
+from clustersim.results.files import write_pieces
+from clustersim.results.rows import Cell, columns_of
 
 
-def write_csv(sweep: Sweep, path: str | Path) -> Path:
+class HasRows(Protocol):
+    """A sweep whose rows need not be in memory all at once: each call yields them again."""
+
+    def rows(self) -> Iterator[dict[str, Cell]]:
+        """Yield each run as flat columns."""
+
+
+def rows_in(sweep: Sweep | HasRows) -> Iterable[dict[str, Cell]]:
+    """Return the rows of a sweep, one by one where it has them so."""
+    return sweep.to_rows() if isinstance(sweep, Sweep) else sweep.rows()
+
+
+def write_csv(sweep: Sweep | HasRows, path: str | Path) -> Path:
     """Write the rows of `Sweep.to_rows`; missing values are empty. A name ending in .gz is compressed."""
-    rows = sweep.to_rows()
+    return write_pieces(path, _lines(rows_in(sweep), columns_of(rows_in(sweep))))
+
+
+def _lines(rows: Iterable[dict[str, Cell]], columns: Sequence[str]) -> Iterator[str]:
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
-    return write_atomically(path, text.getvalue())
+    for row in rows:
+        writer.writerow(row)
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue()

@@ -6,10 +6,12 @@ import gzip
 import json
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from threading import get_ident
+from typing import IO, Any
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.packed import parse_json, read_packed
@@ -24,8 +26,28 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
     """Write a file atomically, and create its folder if needed; files with a name in .gz are compressed."""
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
-    if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)
+    with atomically(path) as file:
+        file.write(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def write_pieces(path: str | Path, pieces: Iterable[str]) -> Path:
+    """Write a file as `write_atomically` does, from texts that are not all in memory."""
+    path = Path(path)
+    with atomically(path) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(fileobj=file, filename="", mode="wb", mtime=0) as packed:
+                for piece in pieces:
+                    packed.write(piece.encode())
+        else:
+            for piece in pieces:
+                file.write(piece.encode())
+    return path
+
+
+@contextmanager
+def atomically(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that takes the place of `path` at the end of the block, unless that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -33,7 +55,7 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
         raise InputError(f"cannot write {path}: {error.strerror}", got=str(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -44,12 +66,41 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return path
 
 
 def to_json(document: object, indent: int | None = None) -> str:
     """Return a JSON text: None is null, and NaN raises ValueError since it would be a bug."""
     return json.dumps(document, indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+def json_pieces(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield the text of `to_json(document, indent=2)` of a map, given by its items, piece by piece.
+
+    A value that is an iterator is a list whose elements are taken one by one.
+
+    >>> "".join(json_pieces([("a", iter([1, {}])), ("b", [])])) == to_json({"a": [1, {}], "b": []}, indent=2)
+    True
+    """
+    yield "{"
+    for number, (key, value) in enumerate(items):
+        yield f"{',' if number else ''}\n  {to_json(key)}: "
+        if isinstance(value, Iterator):
+            yield from _list_pieces(value)
+        else:
+            yield _indented(value, 2)
+    yield "\n}"
+
+
+def _list_pieces(values: Iterator[Any]) -> Iterator[str]:
+    is_empty = True
+    for value in values:
+        yield f"{'[' if is_empty else ','}\n    {_indented(value, 4)}"
+        is_empty = False
+    yield "[]" if is_empty else "\n  ]"
+
+
+def _indented(value: Any, columns: int) -> str:
+    return to_json(value, indent=2).replace("\n", "\n" + " " * columns)
 
 
 def write_sweep(sweep: Sweep, path: str | Path) -> Path:

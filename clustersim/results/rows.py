@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clustersim.errors import InputError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from polars import DataFrame as PolarsFrame
 
     from clustersim.results.run import Run, Sweep
 
@@ -33,7 +34,7 @@ def rows_of(sweep: Sweep, parts: Sequence[str]) -> list[dict[str, Cell]]:
     return [_row(sweep, run, parts) for run in sweep.runs]
 
 
-def columns_of(rows: Sequence[Mapping[str, Cell]]) -> list[str]:
+def columns_of(rows: Iterable[Mapping[str, Cell]]) -> list[str]:
     """Return the columns of all rows in their order; not every row has all of them."""
     return list(dict.fromkeys(column for row in rows for column in row))
 
@@ -47,6 +48,42 @@ def data_frame(rows: Sequence[Mapping[str, Cell]]) -> DataFrame:
     missing = float("nan")
     cells = [{column: missing if cell is None else cell for column, cell in row.items()} for row in rows]
     return DataFrame(cells, columns=columns_of(rows))
+
+
+def polars_frame(rows: Sequence[Mapping[str, Cell]]) -> PolarsFrame:
+    """Return the rows as a polars data frame, with null for what is missing."""
+    try:
+        import polars
+    except ModuleNotFoundError:
+        raise InputError("polars is not installed; pip install polars", got="no polars") from None
+    kinds = kinds_of(rows)
+    columns = {name: [cell_as(kind, row.get(name)) for row in rows] for name, kind in kinds.items()}
+    types = {int: polars.Int64, float: polars.Float64, str: polars.String}
+    return polars.DataFrame(columns, schema={name: types[kind] for name, kind in kinds.items()})
+
+
+Kind = type[int] | type[float] | type[str]
+"""What all cells of a column are."""
+
+
+def kinds_of(rows: Iterable[Mapping[str, Cell]]) -> dict[str, Kind]:
+    """Return the kind of each column of all rows: the widest of its cells; a column without a value has numbers.
+
+    >>> kinds_of([{"a": 1, "b": None}, {"a": 1.5, "c": "x"}, {"c": 1}])
+    {'a': <class 'float'>, 'b': <class 'float'>, 'c': <class 'str'>}
+    """
+    found: dict[str, set[Kind]] = {}
+    for row in rows:
+        for name, cell in row.items():
+            kinds = found.setdefault(name, set())
+            if cell is not None:
+                kinds.add(str if isinstance(cell, str | bool) else int if isinstance(cell, int) else float)
+    return {name: str if str in kinds else int if kinds == {int} else float for name, kinds in found.items()}
+
+
+def cell_as(kind: Kind, cell: Cell) -> Cell:
+    """Return a cell as the kind of its column."""
+    return None if cell is None else kind(cell)
 
 
 def _row(sweep: Sweep, run: Run, parts: Sequence[str]) -> dict[str, Cell]:

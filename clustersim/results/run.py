@@ -18,13 +18,14 @@ from clustersim.results.features import Features
 from clustersim.results.frame import framed
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.point_error import PointError
-from clustersim.results.rows import Cell, data_frame, rows_of
+from clustersim.results.rows import Cell, data_frame, polars_frame, rows_of
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
 from clustersim.results.worker_iterations import WorkerIterations
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from polars import DataFrame as PolarsFrame
 
 RESULT_SCHEMA = "clustersim.result/1"
 
@@ -472,6 +473,10 @@ class Sweep:
     def to_pandas(self) -> DataFrame:
         """Return the rows of `to_rows` as a pandas data frame; InputError where pandas is not installed."""
         return data_frame(self.to_rows())
+
+    def to_polars(self) -> PolarsFrame:
+        """Return the rows of `to_rows` as a polars data frame; InputError where polars is not installed."""
+        return polars_frame(self.to_rows())
 
     def to_dict(self, detail: bool = True) -> dict[str, Any]:
         """Return the sweep as a `clustersim.result/1` document."""

@@ -9,10 +9,11 @@ from typing import Any
 from clustersim import __version__
 from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
-from clustersim.scenario import Scenario, at_points, load_scenario
+from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate import Forecast, Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
 from clustersim.sweep.pool import ProcessPool
+from clustersim.sweep.sentences import Sentences
 from clustersim.sweep.task import PointTask, forecast_point
 
 Progress = Callable[[float, str], None]
@@ -54,14 +55,17 @@ def sweep(
 
 def sweep_of(loaded: Scenario, forecasts: Sequence[Forecast]) -> Sweep:
     """Return the sweep of a scenario from the forecast of each of its points."""
+    said = Sentences()
+    for made in forecasts:
+        said.add(made)
     return Sweep(
         version=__version__,
         scenario={"name": loaded.name, **loaded.raw},
         seed=loaded.trees()[0].seed,
         runs=tuple(made.run for made in forecasts),
-        assumptions=_all(made.assumptions for made in forecasts),
-        warnings=_warnings([made.warnings for made in forecasts], [tree.axes for tree in loaded.trees()]),
-        shortcuts=_all(made.shortcuts for made in forecasts),
+        assumptions=said.assumptions,
+        warnings=said.warnings,
+        shortcuts=said.shortcuts,
         scenario_text=loaded.yaml(),
     )
 
@@ -91,17 +95,3 @@ def _parallel(tasks: Sequence[PointTask], progress: Progress, executor: Executor
             found[order[place]] = made
             progress(len(found) / len(tasks), _label(tasks[order[place]]))
     return [found[number] for number in range(len(tasks))]
-
-
-def _warnings(groups: list[tuple[str, ...]], axes: list[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return every warning once; warnings that not all points have name their points."""
-    warnings = []
-    for warning in _all(groups):
-        where = at_points([number for number, group in enumerate(groups) if warning in group], axes)
-        warnings.append(f"{warning} (at {where})" if where else warning)
-    return tuple(warnings)
-
-
-def _all(groups: Any) -> tuple[str, ...]:
-    """Return the distinct texts in the order of their first occurrence."""
-    return tuple(dict.fromkeys(sentence for group in groups for sentence in group))

@@ -1,0 +1,49 @@
+"""What a worker sends back of a point: its forecast without detail, packed as the ledger keeps it."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from clustersim.errors import InputError
+from clustersim.results.files import to_json
+from clustersim.simulate import Forecast
+from clustersim.sweep.task import PointTask, forecast_point
+
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A packed forecast, the kind of its error if it has one, and the seconds that the worker took."""
+
+    packed: bytes
+    kind: str | None
+    seconds: float
+
+
+def make_entry(task: PointTask) -> Entry:
+    """Return the entry of a point; called in the worker."""
+    start_s = time.monotonic()
+    made = forecast_point(task)
+    error = made.run.error
+    return Entry(pack(made), None if error is None else error.kind, time.monotonic() - start_s)
+
+
+def pack(made: Forecast) -> bytes:
+    """Return a forecast without detail as compressed JSON."""
+    return zlib.compress(to_json(made.to_dict(detail=False)).encode())
+
+
+def unpack(data: bytes, axes: dict[str, Any]) -> Forecast:
+    """Return the forecast of `pack` with the axes of its sweep; InputError if it is none."""
+    try:
+        unpacker = zlib.decompressobj()
+        document = json.loads(unpacker.decompress(data, _MOST_BYTES))
+        document["run"]["axes"] = axes
+        return Forecast.from_dict(document)
+    except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+        raise InputError(f"a forecast in the ledger is damaged: {error}", got="a damaged forecast") from None

@@ -1,0 +1,83 @@
+"""Simulates the points of a sweep that a ledger lacks, and keeps each as it is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from clustersim.errors import InputError, SimulationError
+from clustersim.scenario import Scenario
+from clustersim.simulate import Workloads, fit_scenario
+from clustersim.sweep.executor import Executor
+from clustersim.sweep.ledger.entry import make_entry
+from clustersim.sweep.ledger.ledger import Ledger
+from clustersim.sweep.ledger.shard import Shard
+from clustersim.sweep.ledger.sweep_in_ledger import SweepInLedger
+from clustersim.sweep.task import PointTask
+from clustersim.units import format_duration
+
+Progress = Callable[[float, str], None]
+
+
+def fill(
+    ledger: Ledger,
+    loaded: Scenario,
+    executor: Executor,
+    *,
+    exact: bool = False,
+    shard: Shard | None = None,
+    retry: bool = False,
+    strict: bool = False,
+    point_timeout_s: float | None = None,
+    progress: Progress = lambda share, what: None,
+) -> SweepInLedger:
+    """Simulate the points of a scenario, or of a shard, that a ledger lacks; return the sweep in the ledger.
+
+    Points are made, simulated and kept one after the other, so that memory does not grow with their number. With
+    `retry` points that were stuck or took too long are simulated again. If `strict`, a point without a forecast raises
+    InputError or SimulationError.
+    """
+    sweep = ledger.begin(loaded, exact, shard)
+    numbers = ledger.left(sweep, shard or Shard(), retry)
+    if not numbers:
+        return sweep
+    found = fit_scenario(loaded, exact, Workloads(), lambda what: progress(0.0, what))
+    trees, taken = loaded.trees(), list[int]()
+
+    def tasks() -> Iterator[PointTask]:
+        for number in numbers:
+            if not ledger.has_forecast(sweep, number):
+                taken.append(number)
+                yield PointTask(trees[number], exact, found, detail=False, timeout_s=point_timeout_s)
+
+    total = (shard or Shard()).count(len(trees))
+    told = _Told(progress, total - len(numbers), total)
+    with executor:
+        for place, entry in executor.results(make_entry, tasks()):
+            ledger.record(sweep, taken[place], entry)
+            if strict and entry.kind is not None:
+                raise _error(sweep, taken[place], entry.kind)
+            told.one()
+    return sweep
+
+
+class _Told:
+    """Tells how many points are done and how long the others will take."""
+
+    def __init__(self, progress: Progress, num_before: int, num_points: int):
+        self._progress, self._before, self._all = progress, num_before, num_points
+        self._here, self._start_s = 0, time.monotonic()
+
+    def one(self) -> None:
+        """Tell that one more point is done."""
+        self._here += 1
+        done = self._before + self._here
+        left_s = (time.monotonic() - self._start_s) / self._here * (self._all - done)
+        self._progress(done / self._all, f"{done:,} of {self._all:,} points, about {format_duration(left_s)} left")
+
+
+def _error(sweep: SweepInLedger, number: int, kind: str) -> InputError | SimulationError:
+    """Return the error of a point that failed."""
+    made = sweep.forecast(number)
+    message = made.run.error.message if made is not None and made.run.error is not None else kind
+    return SimulationError(message) if kind in ("stuck", "too-long") else InputError(message)

@@ -1,0 +1,94 @@
+"""Keys of points: equal where the forecasts are, whatever the order of keys and the names of scenario files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clustersim import __version__
+from clustersim.errors import InputError
+from clustersim.kernels.measured_tables import find_tables
+from clustersim.reading import TreeNode, with_files
+from clustersim.scenario import PointTree, Scenario
+from clustersim.scenario.validate import open_topology
+
+_WORDS = ("name", "description", "$schema")
+"""Keys of a scenario that no forecast depends on."""
+
+
+class PointKeys:
+    """The keys of the points of one scenario. Files that several points name are read once."""
+
+    def __init__(self, loaded: Scenario, exact: bool):
+        tables = find_tables()
+        self._same = {
+            "version": __version__,
+            "exact": exact,
+            "tables": None if tables is None else tables.package,
+            "anchors": [[run.measured.model_dump_json(), run.point.model_dump_json()] for run in loaded.anchors],
+        }
+        self._clusters: dict[tuple[str, str | None], TreeNode | None] = {}
+        self._digests: dict[str, str] = {}
+
+    def key(self, tree: PointTree) -> str:
+        """Return the SHA-256 of all that the forecast of a point depends on, in hexadecimal digits."""
+        cluster = self._cluster(tree.root)
+        named = [tree.root] if cluster is None else [tree.root, cluster]
+        document = {
+            **self._same,
+            "keys": {key: node.plain() for key, node in tree.root.children.items() if key not in _WORDS},
+            "cluster": None if cluster is None else cluster.plain(),
+            "files": sorted({digest for root in named for digest in self._files(root)}),
+            "seed": tree.seed,
+        }
+        return hashlib.sha256(canonical(document).encode()).hexdigest()
+
+    def _cluster(self, root: TreeNode) -> TreeNode | None:
+        """Return the cluster that a scenario names; None if it describes one itself or the name is wrong."""
+        node = root.child("topology")
+        if node is None or not isinstance(node.value, str):
+            return None
+        place = node.value, node.place.file
+        if place not in self._clusters:
+            try:
+                self._clusters[place] = open_topology(root).child("topology")
+            except InputError:
+                self._clusters[place] = None
+        return self._clusters[place]
+
+    def _files(self, root: TreeNode) -> Iterator[str]:
+        """Yield the digest of every file that the keys of a tree name."""
+        for text in _texts(with_files(root).plain()):
+            if text not in self._digests:
+                self._digests[text] = _digest_of(Path(text)) if "." in text and "\0" not in text else ""
+            if self._digests[text]:
+                yield self._digests[text]
+
+
+def canonical(document: Any) -> str:
+    """Return a JSON text that does not depend on the order of keys."""
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for child in value.values():
+            yield from _texts(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _texts(child)
+
+
+def _digest_of(path: Path) -> str:
+    """Return the digest of a file, or of the profiles in a folder; empty if there is none, or it cannot be read."""
+    try:
+        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        data = b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files if each.is_file())
+    except OSError:
+        return ""
+    return hashlib.sha256(data).hexdigest() if data else ""
