@@ -56,6 +56,10 @@ class SimulationError(ClustersimError):
     """The input is valid, and the simulation could not be finished."""
 
 
+class ExecutorError(ClustersimError):
+    """The workers that simulate points cannot go on."""
+
+
 class InputError(ClustersimError, ValueError):
     """A scenario or another input file is wrong. `mistakes` has all mistakes that were found."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from clustersim.errors import unknown_name
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -25,11 +23,18 @@ class Executor(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def results(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[int, Result]]:
+    def results(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        on_lost: Callable[[Item, str], Result] | None = None,
+    ) -> Iterator[tuple[int, Result]]:
         """Yield the index of each item with its result, as they are done.
 
         Items are taken as workers become free, so that few are in memory. The work must be a function of a module, and
-        items and results can be pickled.
+        items and results can be pickled. An error in the work is raised here. An item whose worker ended is done again;
+        if that happens three times, `on_lost` takes it with a message and returns its result. Without `on_lost`
+        ExecutorError is raised.
         """
 
 
@@ -46,20 +51,12 @@ class InProcess:
     ) -> None:
         pass
 
-    def results(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[int, Result]]:
+    def results(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        on_lost: Callable[[Item, str], Result] | None = None,
+    ) -> Iterator[tuple[int, Result]]:
         """Yield the index of each item with its result, in the order of the items."""
         for number, item in enumerate(items):
             yield number, work(item)
-
-
-EXECUTORS = ("processes", "in-process")
-"""Names that `open_executor` takes."""
-
-
-def open_executor(on: str, workers: int) -> Executor:
-    """Return the executor of a name; `workers` is the number of processes, 0 for one per core."""
-    from clustersim.sweep.pool import ProcessPool
-
-    if on not in EXECUTORS:
-        raise unknown_name("executor", on, EXECUTORS)
-    return InProcess() if on == "in-process" or workers == 1 else ProcessPool(workers)

@@ -12,7 +12,8 @@ from clustersim.results import Sweep
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate import Forecast, Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
-from clustersim.sweep.pool import ProcessPool
+from clustersim.sweep.open_executor import open_executor
+from clustersim.sweep.point_forecasts import point_forecasts
 from clustersim.sweep.sentences import Sentences
 from clustersim.sweep.task import PointTask, forecast_point
 
@@ -29,17 +30,20 @@ def sweep(
     workloads: Workloads | None = None,
     strict: bool = False,
     point_timeout_s: float | None = None,
-    executor: Executor | None = None,
+    executor: Executor | str | None = None,
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
     A point that cannot be simulated is a run with an `error`; if `strict`, InputError or SimulationError is raised
     instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does
-    not depend on it, nor on the `executor` that is used instead, nor on `workloads`, which sweeps in this process may
-    share. A point may take `point_timeout_s`.
+    not depend on it, nor on the `executor`, which is one or what `open_executor` takes (`"dask"`,
+    `"tcp://host:8786"`), nor on `workloads`, which sweeps in this process may share. A point may take
+    `point_timeout_s`.
     """
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
+    if isinstance(executor, str):
+        executor = open_executor(executor, workers)
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, strict=strict)
     if strict:
         loaded.points()
@@ -49,7 +53,7 @@ def sweep(
     if executor is None and (workers == 1 or len(tasks) == 1):
         forecasts = _sequential(tasks, progress, workloads)
     else:
-        forecasts = _parallel(tasks, progress, executor or ProcessPool(workers))
+        forecasts = _parallel(tasks, progress, executor or open_executor("processes", workers))
     return sweep_of(loaded, forecasts)
 
 
@@ -91,7 +95,7 @@ def _parallel(tasks: Sequence[PointTask], progress: Progress, executor: Executor
     order = sorted(range(len(tasks)), key=lambda number: -tasks[number].tree.num_gpus)
     found: dict[int, Forecast] = {}
     with executor:
-        for place, made in executor.results(forecast_point, (tasks[number] for number in order)):
+        for place, made in point_forecasts(executor, (tasks[number] for number in order)):
             found[order[place]] = made
             progress(len(found) / len(tasks), _label(tasks[order[place]]))
     return [found[number] for number in range(len(tasks))]

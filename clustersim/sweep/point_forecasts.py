@@ -1,0 +1,52 @@
+"""Forecasts of points from an executor's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from clustersim.errors import ClustersimError, ExecutorError
+from clustersim.results import PointError, Run
+from clustersim.simulate import Forecast
+from clustersim.sweep.executor import Executor
+from clustersim.sweep.task import PointTask, forecast_point
+
+
+def point_forecasts(executor: Executor, tasks: Iterable[PointTask]) -> Iterator[tuple[int, Forecast]]:
+    """Yield the index of each point with its forecast, as they are done.
+
+    A point whose worker ended three times is a run with an error. A point that a worker refuses is checked here; if it
+    is valid here, the worker lacks what this process has, and ExecutorError is raised.
+    """
+    in_work: dict[int, PointTask] = {}
+    confirmed: set[str] = set()
+
+    def taken() -> Iterator[PointTask]:
+        for number, task in enumerate(tasks):
+            in_work[number] = task
+            yield task
+
+    for number, made in executor.results(forecast_point, taken(), lost_point):
+        task, error = in_work.pop(number), made.run.error
+        if error is not None and error.kind == "refused" and error.message not in confirmed:
+            _confirm(task, error)
+            confirmed.add(error.message)
+        yield number, made
+
+
+def lost_point(task: PointTask, message: str) -> Forecast:
+    """Return the run of a point whose workers ended."""
+    error = PointError("stuck", f"the point could not be simulated, three times: {message}; it may need more memory")
+    return Forecast(Run.failed(dict(task.tree.axes), task.tree.num_gpus, error), (), (), ())
+
+
+def _confirm(task: PointTask, error: PointError) -> None:
+    """Raise ExecutorError if a point that a worker refuses is valid in this process."""
+    try:
+        task.tree.point()
+    except ClustersimError:
+        return
+    message = (
+        f"a worker refuses a point that is valid here: {error.message}\n"
+        "Workers need the files of the scenario at the same paths, and the members that you added as an installed package"
+    )
+    raise ExecutorError(message)
