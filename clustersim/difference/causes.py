@@ -95,8 +95,9 @@ def _links(point: PointDifference, part: PartChange) -> str:
         if busiest is None:
             return ""
         return (
-            f"links are busy for about as long in both (the busiest, {busiest.kind}, {duration(busiest.busy_s[0])} "
-            f"in A and {duration(busiest.busy_s[1])} in B): what changes is delays, or how much is hidden behind compute"
+            f"links are busy for about as long in both (the busiest, {busiest.kind}, "
+            f"{duration(busiest.busy_s[0])} in A "
+            f"and {duration(busiest.busy_s[1])} in B): what changes is delays, or how much is hidden behind compute"
         )
     return _busier(found, point.links)
 

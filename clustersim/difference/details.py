@@ -21,6 +21,9 @@ NO_SINGLE_RANK = "no single rank"
 
 UPDATE, RECOMPUTED = "optimizer update", "recomputed layers"
 
+_COMPUTING = ("forward", "backward", "weights", "recompute", "update")
+"""Kinds of spans in which a GPU computes."""
+
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -58,8 +61,8 @@ def layer_details(run: Run, by_kind: bool = False) -> Details | None:
     for name, op, forward_s, backward_s, _, _ in run.layers:
         found[op if by_kind else f"{_NUMBERS.sub('*', name)} {op}"].append((name, share * (forward_s + backward_s)))
     layers = {key: replace(each, kind=key if by_kind else "") for key, each in _summed(found).items()}
-    others = {UPDATE: "update", RECOMPUTED: "recompute"}
-    seconds = {name: sum(seconds for _, seconds in _spans(run, kind)) for name, kind in others.items()}
+    scale, others = _share_of_spans(run), {UPDATE: "update", RECOMPUTED: "recompute"}
+    seconds = {name: scale * _spent_s(run, kind) for name, kind in others.items()}
     return layers | {name: Detail((name,), spent_s) for name, spent_s in seconds.items() if spent_s > 0}
 
 
@@ -117,6 +120,22 @@ def _spans(run: Run, kind: str) -> Iterator[tuple[str, float]]:
     for found, _, _, start_s, end_s, name, _ in run.spans.rows():
         if found == kind:
             yield name.partition(MICRO_BATCH)[0], (end_s - start_s) / ranks
+
+
+def _spent_s(run: Run, *kinds: str) -> float:
+    """Return the seconds of the spans of some kinds, as the mean over the ranks that have spans."""
+    return sum(seconds for kind in kinds for _, seconds in _spans(run, kind))
+
+
+def _share_of_spans(run: Run) -> float:
+    """Return the share of the spans of compute that is compute: the rest is in them, too.
+
+    That is waiting inside the passes, kernels that collectives slow, and what the slowest rank, whose spans they may
+    be, takes more than the mean.
+    """
+    inside_s = max(0.0, run.breakdown_s.get("communication_exposed", 0.0) - _spent_s(run, "exposed"))
+    spent_s = _spent_s(run, *_COMPUTING) - inside_s
+    return min(1.0, run.breakdown_s.get("compute", 0.0) / spent_s) if spent_s > 0 else 1.0
 
 
 def _total(found: Parts) -> float:

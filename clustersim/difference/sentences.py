@@ -62,10 +62,18 @@ def _whole(point: PointDifference) -> str:
     return f"{noun} takes {duration(b_s)} in B, {by}{_sure(point)}{_split_by_rate(point)}"
 
 
-def whole_words(point: PointDifference) -> str:
-    """Say in a title how long both take."""
-    text = _whole(point).partition(";")[0]
-    return f"{text[:1].upper()}{text[1:]}"
+def title(point: PointDifference) -> str:
+    """Name in a title the part that changes most, and how much of the difference it is."""
+    if point.is_equal:
+        return "A and B take the same time, part by part"
+    part = max(point.parts, key=lambda each: abs(each.change_s))
+    label, whole_s = LABELS[part.part], abs(point.change_s)
+    name, seconds = f"{label[:1].upper()}{label[1:]}", duration(abs(part.change_s))
+    if part.change_s * point.change_s <= 0 or abs(part.change_s) > (1.0 + _ROUNDED) * whole_s:
+        verb = "adds" if part.change_s > 0 else "takes off"
+        return f"{name} {verb} {seconds}; in all B takes {duration(whole_s)} {'more' if point.change_s > 0 else 'less'}"
+    more = "more" if part.change_s > 0 else "less"
+    return f"{name} is {seconds} of the {duration(whole_s)} that B takes {more}"
 
 
 def _split_by_rate(point: PointDifference) -> str:

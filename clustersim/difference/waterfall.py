@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clustersim.difference.difference import Difference, PointDifference
-from clustersim.difference.sentences import point_label, whole_words
+from clustersim.difference.sentences import point_label, title
 from clustersim.difference.tables import change_text, visible_causes
 from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, names_over
 from clustersim.report.palette import LABELS, PARTS
@@ -67,7 +67,7 @@ def waterfall_data(found: Difference, point: PointDifference, in_detail: bool) -
     steps.append(WaterfallStep("B", "", 0.0, point.seconds[1]))
     where = f"{point_label(point)}, " if len(found.differences) > 1 else ""
     label = f"{where}{'in detail' if in_detail else 'by part'}"
-    return Waterfall(whole_words(point), label, point.basis.noun.rstrip(","), tuple(steps))
+    return Waterfall(title(point), label, point.basis.noun.rstrip(","), tuple(steps))
 
 
 def _changes(point: PointDifference, in_detail: bool) -> list[tuple[str, str, float]]:
