@@ -16,7 +16,7 @@ def diff(
         str, typer.Argument(metavar="A", help="A scenario (file or name), or a saved run (folder or result.json).")
     ],
     b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="The one to compare with it; default: A, with other values.")
+        str | None, typer.Argument(metavar="B", help="The one to compare with it; default: A, with other values.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of both scenarios.")

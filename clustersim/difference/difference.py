@@ -12,6 +12,7 @@ from clustersim.difference.basis import DiffBasis
 from clustersim.difference.decompose import CauseChange, PartChange, part_changes
 from clustersim.difference.links import LinkChange, link_changes
 from clustersim.difference.settings import SettingChange, fact_changes, setting_changes
+from clustersim.difference.sheets import sheet_changes
 from clustersim.results import Run, Sweep
 from clustersim.results.rows import Cell
 
@@ -48,8 +49,12 @@ class PointDifference:
 
     @cached_property
     def facts(self) -> tuple[SettingChange, ...]:
-        """What differs in what the runs took."""
-        return fact_changes(*self.runs)
+        """What differs in what the runs took, and in the sheets of their GPUs."""
+        sides = (self.sweeps[0], self.runs[0]), (self.sweeps[1], self.runs[1])
+        has_other_cluster = any(change.key.partition(".")[0] == "topology" for change in self.settings)
+        sheets = sheet_changes(*sides) if has_other_cluster else ()
+        known = {change.key for change in sheets}
+        return (*sheets, *(change for change in fact_changes(*self.runs) if change.key not in known))
 
     @property
     def seconds(self) -> tuple[float, float]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clustersim.difference.basis import basis_of
+from clustersim.difference.basis import BASES, basis_of
 from clustersim.difference.difference import Difference, PointDifference
 from clustersim.difference.settings import at_point, setting_text
-from clustersim.errors import InputError
-from clustersim.results import Run, Sweep, read_sweep
+from clustersim.errors import InputError, unknown_name
+from clustersim.report.text_table import plain
+from clustersim.report.words import plural
+from clustersim.results import Sweep, read_sweep
 from clustersim.results.run import RESULT_SCHEMA
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.sweep import sweep
@@ -25,16 +28,22 @@ _MOST_SHOWN = 12
 
 
 class Side(NamedTuple):
-    """One of the two: its letter, what it is called, its results, and the runs that are compared.
+    """One of the two: its letter, what it is called, and its points, which are simulated if it is a scenario.
 
-    `chosen` are the keys that are set for it alone.
+    `scenario` is as in `Sweep.scenario`, `axes` are those of each point, and `chosen` are the keys that are set for it
+    alone.
     """
 
     letter: str
     name: str
-    sweep: Sweep
-    runs: tuple[Run, ...]
-    chosen: frozenset[str] = frozenset()
+    source: Sweep | Scenario
+    scenario: Mapping[str, Any]
+    axes: tuple[Mapping[str, Any], ...]
+    chosen: frozenset[str]
+
+
+Pair = tuple[int, int]
+"""The numbers of the points that are compared."""
 
 
 def diff(
@@ -70,46 +79,56 @@ def diff(
     InputError
         If an input is wrong, or if it cannot be decided which points are compared.
     """
-    both = (a, a_settings), (a if b is None else b, b_settings)
-    sides = []
-    for number, (source, settings) in enumerate(both):
-
-        def tell(share: float, what: str, number: int = number) -> None:
-            progress((number + share) / 2, f"{'AB'[number]}: {what}" if what else "AB"[number])
-
-        sides.append(_side("AB"[number], source, (overrides, settings), exact, workers, tell))
+    if per is not None and per not in BASES:
+        raise unknown_name("basis", per, BASES)
+    second = a if b is None else b
+    sides = _side("A", a, (overrides, a_settings)), _side("B", second, (overrides, b_settings))
     pairs = _pairs(*sides)
-    differences = tuple(PointDifference((sides[0].sweep, sides[1].sweep), pair, basis_of(*pair, per)) for pair in pairs)
-    lone = [
-        tuple(run.axes for run in side.runs if not any(run is pair[number] for pair in pairs))
-        for number, side in enumerate(sides)
-    ]
+    results = []
+    for number, side in enumerate(sides):
+
+        def tell(share: float, what: str, number: int = number, letter: str = side.letter) -> None:
+            progress((number + share) / 2, f"{letter}: {what}" if what else letter)
+
+        results.append(_results(side, [pair[number] for pair in pairs], exact, workers, tell))
+    differences = tuple(
+        PointDifference((results[0], results[1]), runs, basis_of(*runs, per))
+        for runs in zip(results[0].runs, results[1].runs, strict=True)
+    )
+    lone = [_lone(side, {pair[number] for pair in pairs}) for number, side in enumerate(sides)]
     return Difference((sides[0].name, sides[1].name), differences, *lone)
 
 
-def _side(
-    letter: str,
-    source: Source,
-    texts: tuple[Sequence[str], Sequence[str]],
-    exact: bool,
-    workers: int,
-    progress: Progress,
-) -> Side:
-    """Return one of the two, simulated if it is a scenario."""
+def _lone(side: Side, compared: set[int]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(axes for number, axes in enumerate(side.axes) if number not in compared)
+
+
+def _results(side: Side, wanted: Sequence[int], exact: bool, workers: int, progress: Progress) -> Sweep:
+    """Return the results of these points of a side, in this order."""
+    if isinstance(side.source, Sweep):
+        return replace(side.source, runs=tuple(side.source.runs[number] for number in wanted))
+    loaded, points = side.source, side.source.points()
+    chosen = Scenario(loaded.name, loaded.tree(), [points[number] for number in wanted], loaded.anchors)
+    return sweep(chosen, progress, exact=exact, workers=workers)
+
+
+def _side(letter: str, source: Source, texts: tuple[Sequence[str], Sequence[str]]) -> Side:
+    """Return one of the two with all its points, or with those that the settings of its axes choose."""
     overrides, settings = texts
     wanted = dict(map(_split, settings))
     name = " ".join([_name(source), *settings])
     saved = source if isinstance(source, Sweep) else _saved(source)
     if saved is None:
         assert not isinstance(source, Sweep)
-        made = sweep(_loaded(source, overrides, settings), progress, exact=exact, workers=workers)
-        return Side(letter, name, made, made.runs, frozenset(wanted))
-    chosen = tuple(run for run in saved.runs if _has(run.axes, wanted))
-    if not chosen:
-        points = _points(Side(letter, name, saved, saved.runs))
+        loaded = _loaded(source, overrides, settings)
+        axes = tuple(point.axes for point in loaded.points())
+        return Side(letter, name, loaded, {"name": loaded.name, **loaded.raw}, axes, frozenset(wanted))
+    chosen = replace(saved, runs=tuple(run for run in saved.runs if _has(run.axes, wanted)))
+    if not chosen.runs:
+        points = _points([run.axes for run in saved.runs])
         message = f"{letter} ({_name(source)}) has no point with {', '.join(settings)}; its points are {points}"
         raise InputError(message, key=f"--{letter.lower()}", got=", ".join(settings), allowed=points)
-    return Side(letter, name, saved, chosen, frozenset(wanted))
+    return Side(letter, name, chosen, saved.scenario, tuple(run.axes for run in chosen.runs), frozenset(wanted))
 
 
 def _name(source: Source) -> str:
@@ -171,32 +190,29 @@ def _has(axes: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
     return all(key in axes and setting_text(axes[key]) == value for key, value in wanted.items())
 
 
-def _pairs(a: Side, b: Side) -> list[tuple[Run, Run]]:
-    """Return which run is compared with which: the only ones, or those with equal values on all axes of either.
+def _pairs(a: Side, b: Side) -> list[Pair]:
+    """Return which point is compared with which: the only ones, or those with equal values on all axes of either.
 
     Axes of which the user chose values for one of the two are where these differ on purpose.
     """
-    if len(a.runs) == len(b.runs) == 1:
-        return [(a.runs[0], b.runs[0])]
-    axes = dict.fromkeys(key for side in (a, b) for run in side.runs for key in run.axes)
-    keys = [key for key in axes if key not in a.chosen | b.chosen]
-    places = [[_values(side, run, keys) for run in side.runs] for side in (a, b)]
-    found = [
-        (one, two)
-        for one, here in zip(a.runs, places[0], strict=True)
-        for two, there in zip(b.runs, places[1], strict=True)
-        if here == there
-    ]
-    sure = all(len({id(pair[number]) for pair in found}) == len(found) for number in (0, 1))
-    if not found or not sure:
+    if len(a.axes) == len(b.axes) == 1:
+        return [(0, 0)]
+    keys = [key for key in dict.fromkeys(key for each in (*a.axes, *b.axes) for key in each)]
+    keys = [key for key in keys if key not in a.chosen | b.chosen]
+    places: dict[tuple[str, ...], list[int]] = {}
+    for number, axes in enumerate(b.axes):
+        places.setdefault(_values(b, axes, keys), []).append(number)
+    found = [(one, two) for one, axes in enumerate(a.axes) for two in places.get(_values(a, axes, keys), ())]
+    is_sure = all(len({pair[number] for pair in found}) == len(found) for number in (0, 1))
+    if not found or not is_sure:
         raise _undecided(a, b)
     return found
 
 
-def _values(side: Side, run: Run, keys: Sequence[str]) -> list[str]:
-    """Return the values of a run for these keys, of its axes or else of its scenario."""
-    scenario = at_point(side.sweep.scenario, run.axes)
-    return [setting_text(run.axes[key] if key in run.axes else _at(scenario, key)) for key in keys]
+def _values(side: Side, axes: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of a point for these keys, of its axes or else of its scenario."""
+    scenario = at_point(side.scenario, axes)
+    return tuple(setting_text(axes[key] if key in axes else _at(scenario, key)) for key in keys)
 
 
 def _at(value: Any, key: str) -> Any:
@@ -212,16 +228,15 @@ def _at(value: Any, key: str) -> Any:
 
 
 def _undecided(a: Side, b: Side) -> InputError:
-    lines = [f"  {side.letter} ({side.name}): {_points(side)}" for side in (a, b)]
+    lines = [f"  {side.letter} ({side.name}): {_points(side.axes)}" for side in (a, b)]
     message = "it cannot be decided which points to compare; choose one of each by --a KEY=VALUE and --b KEY=VALUE:"
-    return InputError(
-        "\n".join([message, *lines]), got=f"{len(a.runs)} and {len(b.runs)} points", allowed="one of each"
-    )
+    got = f"{plural(len(a.axes), 'point')} and {plural(len(b.axes), 'point')}"
+    return InputError("\n".join([message, *lines]), got=plain(got), allowed="one of each")
 
 
-def _points(side: Side) -> str:
-    """Return the points of one of the two as a text."""
-    points = [", ".join(f"{key}={setting_text(value)}" for key, value in run.axes.items()) for run in side.runs]
+def _points(axes: Sequence[Mapping[str, Any]]) -> str:
+    """Return points as a text."""
+    points = [", ".join(f"{key}={setting_text(value)}" for key, value in each.items()) for each in axes]
     more = len(points) - _MOST_SHOWN
     shown = [text or "one without axes" for text in points[:_MOST_SHOWN]]
     return "; ".join([*shown, *([f"{more} more"] if more > 0 else [])])
