@@ -52,7 +52,10 @@ def basis_of(a: Run, b: Run, asked: str | None = None) -> DiffBasis:
     if asked is not None:
         if asked not in BASES:
             raise unknown_name("basis", asked, BASES)
-        return BASES[asked]
+        basis = BASES[asked]
+        for run in (a, b):
+            basis.per_iteration(run)  # refuses a run of which it is not known
+        return basis
     tokens = [run.tokens_per_sample for run in (a, b)]
     if all(tokens) and not _are_alike(tokens[0] or 0.0, tokens[1] or 0.0):
         return BASES["token"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from clustersim.difference.decompose import CauseChange, PartChange
-from clustersim.difference.details import OTHER_COMPUTE
+from clustersim.difference.details import OTHER_COMPUTE, RECOMPUTED, UPDATE
 from clustersim.difference.difference import PointDifference
 from clustersim.difference.links import LinkChange
+from clustersim.difference.sheets import SHEET_RATES
 from clustersim.report.rank_names import rank_name
 from clustersim.report.words import duration, percent, plural, shortened, size, times
 from clustersim.results import Run
@@ -27,7 +28,7 @@ _LONGEST = 60
 def cause_sentence(point: PointDifference, part: PartChange) -> str:
     """Say what changes in a part, without a full stop; empty where the results do not tell."""
     if part.part == "compute":
-        return _compute(part)
+        return "; ".join(filter(None, [_compute(part), _sheets(point)]))
     if part.part == "communication_exposed":
         return "; ".join(filter(None, [_links(point, part), _collectives(part)]))
     return _waiting(point, part) if part.part == "waiting" else ""
@@ -46,20 +47,31 @@ def _compute(part: PartChange) -> str:
         return ""
     factor = _common_factor(part)
     if factor is not None:
-        first = next(cause for cause in part.causes if not cause.is_rest)
+        first = next(cause for cause in part.causes if _is_layer(cause))
         return f"all layers take {times(factor)} their time, most of it in {_layers(first)}"
     return f"of compute, {_listed(leading)}"
 
 
+def _sheets(point: PointDifference) -> str:
+    """Say what the sheets of the GPUs say, where these differ in the rates that bound compute."""
+    rates = [fact for fact in point.facts if fact.key.startswith(SHEET_RATES)]
+    texts = [f"{fact.key} {fact.words[0]} in A and {fact.words[1]} in B" for fact in rates]
+    return f"the sheets of the GPUs say: {', '.join(texts)}" if texts else ""
+
+
 def _common_factor(part: PartChange) -> float | None:
     """Return the factor by which all layers change alike; None where they do not, or where others change most."""
-    layers = [cause for cause in part.causes if not cause.is_rest and cause.a_s > 0 and cause.b_s > 0]
+    layers = [each for each in part.causes if _is_layer(each) and each.a_s > 0 and each.b_s > 0]
     total_a_s, total_b_s = sum(each.a_s for each in layers), sum(each.b_s for each in layers)
     if len(layers) < 2 or abs(total_b_s - total_a_s) < 0.5 * abs(part.change_s):
         return None
     factor = total_b_s / total_a_s
     alike_s = sum(each.a_s for each in layers if abs(each.b_s / each.a_s / factor - 1.0) <= _ALIKE)
     return factor if alike_s >= 0.9 * total_a_s else None
+
+
+def _is_layer(cause: CauseChange) -> bool:
+    return not cause.is_rest and cause.name not in (UPDATE, RECOMPUTED)
 
 
 def _listed(causes: list[CauseChange]) -> str:

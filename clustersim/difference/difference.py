@@ -53,7 +53,7 @@ class PointDifference:
         sides = (self.sweeps[0], self.runs[0]), (self.sweeps[1], self.runs[1])
         has_other_cluster = any(change.key.partition(".")[0] == "topology" for change in self.settings)
         sheets = sheet_changes(*sides) if has_other_cluster else ()
-        known = {change.key for change in sheets}
+        known = {change.key for change in sheets} | ({"rate of gpu-memory"} if sheets else set())
         return (*sheets, *(change for change in fact_changes(*self.runs) if change.key not in known))
 
     @property

@@ -193,12 +193,12 @@ def _has(axes: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
 def _pairs(a: Side, b: Side) -> list[Pair]:
     """Return which point is compared with which: the only ones, or those with equal values on all axes of either.
 
-    Axes of which the user chose values for one of the two are where these differ on purpose.
+    An axis of which the user chose one value, and of which neither has several left, is where they differ on purpose.
     """
     if len(a.axes) == len(b.axes) == 1:
         return [(0, 0)]
-    keys = [key for key in dict.fromkeys(key for each in (*a.axes, *b.axes) for key in each)]
-    keys = [key for key in keys if key not in a.chosen | b.chosen]
+    keys = list(dict.fromkeys(key for each in (*a.axes, *b.axes) for key in each))
+    keys = [key for key in keys if key not in a.chosen | b.chosen or any(_varies(side, key) for side in (a, b))]
     places: dict[tuple[str, ...], list[int]] = {}
     for number, axes in enumerate(b.axes):
         places.setdefault(_values(b, axes, keys), []).append(number)
@@ -207,6 +207,10 @@ def _pairs(a: Side, b: Side) -> list[Pair]:
     if not found or not is_sure:
         raise _undecided(a, b)
     return found
+
+
+def _varies(side: Side, key: str) -> bool:
+    return len({setting_text(axes.get(key)) for axes in side.axes}) > 1
 
 
 def _values(side: Side, axes: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:

@@ -10,6 +10,9 @@ from clustersim.results import Run, Sweep
 from clustersim.scenario import build_topology, load_scenario
 from clustersim.units import format_rate
 
+SHEET_RATES = ("peak", "rate of its memory")
+"""How the facts begin that bound the compute of a GPU."""
+
 
 def sheet_changes(a: tuple[Sweep, Run], b: tuple[Sweep, Run]) -> tuple[SettingChange, ...]:
     """Return the values of the sheets of the GPUs that differ, as this version has them.
@@ -38,8 +41,8 @@ def _values(gpu: Gpu, run: Run) -> dict[str, str]:
     precision = "" if run.features is None else run.features.precision
     peak = gpu.flop_per_s.get(precision)
     if peak is not None:
-        found[f"peak in {precision}"] = f"{count(float(f'{1e-12 * peak:.4g}'))}{THIN}TFLOP/s"
-    found["rate of its memory"] = format_rate(gpu.memory_bytes_per_s)
+        found[f"{SHEET_RATES[0]} in {precision}"] = f"{count(float(f'{1e-12 * peak:.4g}'))}{THIN}TFLOP/s"
+    found[SHEET_RATES[1]] = format_rate(gpu.memory_bytes_per_s)
     found["memory of a GPU"] = size(gpu.memory_bytes)
     if gpu.power_w is not None:
         found["power limit"] = f"{count(gpu.power_w)}{THIN}W"

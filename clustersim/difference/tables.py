@@ -115,4 +115,8 @@ def text_tables(found: Difference) -> list[TextTable]:
         rows = tuple(Row(cells) for cells in link_rows(main))
         caption = "busiest: share of the time in which the busiest link is in use; change: of the seconds of that"
         tables.append(TextTable("links", LINK_HEADINGS, rows, caption=caption, left=frozenset(["links"])))
+    differs = (*main.settings, *main.facts)
+    if len(differs) > 1:
+        rows = tuple(Row(cells) for cells in setting_rows(differs))
+        tables.append(TextTable("what differs", SETTING_HEADINGS, rows, left=frozenset(SETTING_HEADINGS)))
     return tables
