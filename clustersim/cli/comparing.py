@@ -36,6 +36,9 @@ def diff(
             help="Count seconds of an iteration, sample, token or gpu-sample; default: what both do alike.",
         ),
     ] = None,
+    one_by_one: Annotated[
+        bool, typer.Option("--one-by-one", help="If several keys differ, also simulate A with each key of B alone.")
+    ] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the text.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per cause.")] = None,
@@ -66,6 +69,7 @@ def diff(
             a_settings=a_settings or [],
             b_settings=b_settings or [],
             per=per,
+            one_by_one=one_by_one,
             exact=exact,
             workers=workers,
             progress=on_progress,

@@ -6,7 +6,7 @@ all that it says, and it names a cause only where the results name one.
 
 from clustersim.difference.basis import BASES, DiffBasis
 from clustersim.difference.decompose import CauseChange, PartChange
-from clustersim.difference.difference import Difference, PointDifference
+from clustersim.difference.difference import Difference, KeyEffect, PointDifference
 from clustersim.difference.links import LinkChange
 from clustersim.difference.make import diff
 from clustersim.difference.page import write_diff_report
@@ -17,6 +17,7 @@ __all__ = [
     "CauseChange",
     "DiffBasis",
     "Difference",
+    "KeyEffect",
     "LinkChange",
     "PartChange",
     "PointDifference",

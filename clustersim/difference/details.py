@@ -61,8 +61,11 @@ def layer_details(run: Run, by_kind: bool = False) -> Details | None:
     for name, op, forward_s, backward_s, _, _ in run.layers:
         found[op if by_kind else f"{_NUMBERS.sub('*', name)} {op}"].append((name, share * (forward_s + backward_s)))
     layers = {key: replace(each, kind=key if by_kind else "") for key, each in _summed(found).items()}
-    scale, others = _share_of_spans(run), {UPDATE: "update", RECOMPUTED: "recompute"}
-    seconds = {name: scale * _spent_s(run, kind) for name, kind in others.items()}
+    others = {UPDATE: "update", RECOMPUTED: "recompute"}
+    seconds = {name: _share_of_spans(run) * _spent_s(run, kind) for name, kind in others.items()}
+    free_s = max(0.0, run.breakdown_s.get("compute", 0.0) - sum(each.seconds for each in layers.values()))
+    if sum(seconds.values()) > free_s:
+        seconds = {name: free_s * spent_s / sum(seconds.values()) for name, spent_s in seconds.items()}
     return layers | {name: Detail((name,), spent_s) for name, spent_s in seconds.items() if spent_s > 0}
 
 

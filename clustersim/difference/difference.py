@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,18 @@ _EQUAL = 1e-9
 """Relative difference up to which two times are the same."""
 
 _FIGURES = ("num_gpus", "batch_per_gpu", "iteration_s", "samples_per_s", "tokens_per_s", "efficiency", "mfu")
+
+
+@dataclass(frozen=True)
+class KeyEffect:
+    """Seconds per unit of the basis that the first scenario takes more with one key of the second.
+
+    None where it is refused with this key alone; `refusal` says why.
+    """
+
+    key: str
+    change_s: float | None
+    refusal: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,13 +119,15 @@ class PointDifference:
 class Difference:
     """Two forecasts, named `a` and `b`, compared point by point; `differences` has at least one.
 
-    `only_a` and `only_b` are the axes of points that the other does not have.
+    `only_a` and `only_b` are the axes of points that the other does not have. `effects` are what the keys that differ
+    in the main pair do alone, where that was asked for.
     """
 
     names: tuple[str, str]
     differences: tuple[PointDifference, ...]
     only_a: tuple[Mapping[str, Any], ...] = ()
     only_b: tuple[Mapping[str, Any], ...] = ()
+    effects: tuple[KeyEffect, ...] = ()
 
     @property
     def main(self) -> PointDifference:
@@ -147,6 +161,7 @@ class Difference:
             "differences": [each.to_dict() for each in self.differences],
             "only_a": [dict(axes) for axes in self.only_a],
             "only_b": [dict(axes) for axes in self.only_b],
+            "one_by_one": [asdict(effect) for effect in self.effects],
         }
 
     def to_rows(self) -> list[dict[str, Cell]]:

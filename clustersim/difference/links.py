@@ -60,7 +60,8 @@ def link_changes(a: Run, b: Run, basis: DiffBasis) -> tuple[LinkChange, ...]:
         for kinds in _pairs(known[0], known[1])
         if kinds[0] in used[0] or kinds[1] in used[1]
     ]
-    return tuple(sorted(found, key=lambda links: (-abs(links.change_s), -max(links.busy_s))))
+    whole_s = max(seconds[0] / units[0], seconds[1] / units[1])
+    return tuple(sorted(found, key=lambda links: (-round(abs(links.change_s) / whole_s, 9), -max(links.busy_s))))
 
 
 def _pairs(a: Mapping[str, LinkClass], b: Mapping[str, LinkClass]) -> list[tuple[str, str]]:

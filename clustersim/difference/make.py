@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from clustersim import __version__
 from clustersim.difference.basis import BASES, basis_of
 from clustersim.difference.difference import Difference, PointDifference
-from clustersim.difference.settings import at_point, setting_text
+from clustersim.difference.one_by_one import Simulate, key_effects
+from clustersim.difference.settings import at_point, setting_text, value_at
 from clustersim.errors import InputError, unknown_name
 from clustersim.report.text_table import plain
 from clustersim.report.words import plural
@@ -54,6 +56,7 @@ def diff(
     a_settings: Sequence[str] = (),
     b_settings: Sequence[str] = (),
     per: str | None = None,
+    one_by_one: bool = False,
     exact: bool = False,
     workers: int = 1,
     progress: Progress = lambda share, what: None,
@@ -71,6 +74,8 @@ def diff(
     per
         What seconds are counted for: `iteration`, `sample`, `token` or `gpu-sample`. Without, it is an iteration where
         both runs train as many samples in it, or as many on each GPU, and otherwise a sample or a token.
+    one_by_one
+        Whether the first scenario is also simulated with each key of the second alone, if several differ.
     exact, workers
         As in `clustersim.sweep`.
 
@@ -95,8 +100,39 @@ def diff(
         PointDifference((results[0], results[1]), runs, basis_of(*runs, per))
         for runs in zip(results[0].runs, results[1].runs, strict=True)
     )
-    lone = [_lone(side, {pair[number] for pair in pairs}) for number, side in enumerate(sides)]
-    return Difference((sides[0].name, sides[1].name), differences, *lone)
+    only_a, only_b = (_lone(side, {pair[number] for pair in pairs}) for number, side in enumerate(sides))
+    found = Difference((sides[0].name, sides[1].name), differences, only_a, only_b)
+    if not one_by_one:
+        return found
+    simulate = _simulate_alone(a, found.main.sweeps[0], overrides, a_settings, exact)
+    return replace(found, effects=key_effects(found.main, simulate, progress))
+
+
+def _simulate_alone(
+    source: Source, result: Sweep, overrides: Sequence[str], settings: Sequence[str], exact: bool
+) -> Simulate:
+    """Return what simulates the first scenario with further settings.
+
+    A saved run must be of this version: otherwise the version and the setting could not be told apart.
+    """
+    is_saved = isinstance(source, Sweep) or _saved(source) is not None
+    if is_saved and result.version != __version__:
+        message = f"A is of clustersim {result.version}, and keys are changed one by one with this one, {__version__}"
+        raise InputError(message, key="--one-by-one", got=result.version, allowed=__version__)
+    axes = {key for run in result.runs for key in run.axes}
+    others = [text for text in settings if _split(text)[0] not in axes]
+    base: Any = dict(result.scenario) if is_saved else source
+    texts = [f"seed={result.seed}"] if is_saved else [*overrides, *others]
+
+    def simulate(changes: Sequence[str], left_out: str) -> Sweep:
+        loaded = load_scenario(base, overrides=[*texts, *changes])
+        if left_out:
+            loaded = load_scenario({key: value for key, value in loaded.raw.items() if key != left_out})
+        if len(loaded.points()) > 1:
+            raise InputError("this key makes several points")
+        return sweep(loaded, exact=exact)
+
+    return simulate
 
 
 def _lone(side: Side, compared: set[int]) -> tuple[Mapping[str, Any], ...]:
@@ -216,19 +252,7 @@ def _varies(side: Side, key: str) -> bool:
 def _values(side: Side, axes: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
     """Return the values of a point for these keys, of its axes or else of its scenario."""
     scenario = at_point(side.scenario, axes)
-    return tuple(setting_text(axes[key] if key in axes else _at(scenario, key)) for key in keys)
-
-
-def _at(value: Any, key: str) -> Any:
-    """Return the value of a dotted key; None where there is none."""
-    for part in key.split("."):
-        if isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        elif isinstance(value, Mapping):
-            value = value.get(part)
-        else:
-            return None
-    return value
+    return tuple(setting_text(axes[key] if key in axes else value_at(scenario, key)) for key in keys)
 
 
 def _undecided(a: Side, b: Side) -> InputError:

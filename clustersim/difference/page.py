@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path, PurePath
 
 from clustersim.arguments import check_type
-from clustersim.difference.difference import Difference, PointDifference
+from clustersim.difference.difference import Difference, KeyEffect, PointDifference
 from clustersim.difference.sentences import point_label
 from clustersim.difference.tables import (
     PART_HEADINGS,
@@ -123,9 +123,12 @@ def _differs(found: Difference, point: PointDifference) -> Iterator[str]:
     """Yield the cards of keys and facts that differ, and of the versions."""
     keys, facts = list(setting_rows(point.settings)), list(setting_rows(point.facts))
     if keys:
-        yield card(
-            "The scenarios", "Keys that have other values.", grid(SETTING_HEADINGS, keys, SETTING_HEADINGS), name="Keys"
-        )
+        headings, under = list(SETTING_HEADINGS), "Keys that have other values."
+        if found.effects:
+            alone = {effect.key: effect for effect in found.effects}
+            keys = [(*row, _alone(alone[row[0]], point)) for row in keys]
+            headings, under = [*headings, "alone"], f"{under} Alone: what A takes more with this one value of B."
+        yield card("The scenarios", under, grid(headings, keys, SETTING_HEADINGS), name="Keys")
     else:
         yield card("The scenarios have the same keys", "", "", name="Keys")
     if facts:
@@ -133,3 +136,7 @@ def _differs(found: Difference, point: PointDifference) -> Iterator[str]:
         yield card("Hardware and software", under, grid(SETTING_HEADINGS, facts, SETTING_HEADINGS), name="Facts")
     notes = [f"A: {found.versions[0]}, B: {found.versions[1]}"]
     yield card("Versions of clustersim", "", bullets(notes), name="Versions")
+
+
+def _alone(effect: KeyEffect, point: PointDifference) -> str:
+    return "not valid alone" if effect.change_s is None else change_text(effect.change_s, point.seconds[0])

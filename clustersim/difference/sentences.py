@@ -9,7 +9,7 @@ from clustersim.difference.settings import SettingChange
 from clustersim.report.hints import OF_ERRORS, OF_SEEDS, sureness
 from clustersim.report.palette import LABELS
 from clustersim.report.series import axis_value
-from clustersim.report.words import count, duration, percent, plural, times
+from clustersim.report.words import count, duration, percent, plural, sort_number, times
 from clustersim.results import Run
 
 MOST_PARTS = 3
@@ -27,7 +27,15 @@ _MOST_SETTINGS = 4
 def sentences(found: Difference) -> tuple[str, ...]:
     """Return the comparison in sentences, each with its full stop."""
     main = found.main
-    texts = [_range(found), _whole(main), *_causes(main), _settings(found, main), _versions(found), _lone(found)]
+    texts = [
+        _range(found),
+        _whole(main),
+        *_causes(main),
+        _settings(found, main),
+        _effects(found),
+        _versions(found),
+        _lone(found),
+    ]
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in texts if text)
 
 
@@ -36,10 +44,14 @@ def _range(found: Difference) -> str:
     if len(found.differences) == 1:
         return ""
     changes = [each.seconds[1] / each.seconds[0] - 1.0 for each in found.differences]
-    least, most = percent(min(changes), signed=True), percent(max(changes), signed=True)
-    between = f"by {least}" if least == most else f"between {least} and {most}"
-    points = plural(len(changes), "point")
-    return f"of {points}, times change {between} from A to B; what follows is {point_label(found.main)}"
+    ends = sorted({percent(abs(min(changes))), percent(abs(max(changes)))}, key=lambda text: sort_number(text) or 0.0)
+    if min(changes) < -_ROUNDED and max(changes) > _ROUNDED:
+        between = f"from {percent(abs(min(changes)))} less to {percent(max(changes))} more time"
+    else:
+        between = f"{' to '.join(ends)} {'more' if max(changes) > _ROUNDED else 'less'} time"
+    return (
+        f"at {plural(len(changes), 'point')}, B takes {between} than A; they differ most at {point_label(found.main)}"
+    )
 
 
 def point_label(point: PointDifference) -> str:
@@ -146,10 +158,33 @@ def _settings(found: Difference, main: PointDifference) -> str:
         return f"the scenarios differ in {keys}"
     if main.is_equal:
         return f"the scenarios differ in {len(changes)} keys, without effect on the time: {keys}{rest}"
+    if found.effects:
+        return f"the scenarios differ in {len(changes)} keys: {keys}{rest}"
     return (
         f"the scenarios differ in {len(changes)} keys, so no single one is known to be the cause: {keys}{rest} "
-        "(change one at a time to tell them apart)"
+        "(--one-by-one tells them apart)"
     )
+
+
+def _effects(found: Difference) -> str:
+    """Say what each key does alone, and how far that is from what all do together."""
+    known = [(effect.key, effect.change_s) for effect in found.effects if effect.change_s is not None]
+    if not known:
+        return "no key of B alone is valid in A" if found.effects else ""
+    whole_s = found.main.seconds[0]
+    said = [f"{key} {_more(seconds) if abs(seconds) > 1e-9 * whole_s else 'as long'}" for key, seconds in known]
+    refused = [effect.key for effect in found.effects if effect.change_s is None]
+    text = f"with one key of B at a time, A takes: {', '.join(said)}"
+    if refused:
+        return f"{text}; not valid alone: {', '.join(refused)}"
+    left_s = found.main.change_s - sum(seconds for _, seconds in known)
+    if abs(left_s) < _NAMED * abs(found.main.change_s):
+        return f"{text}; together they do what these sum to"
+    return f"{text}; together {_more(left_s)} than these sum to"
+
+
+def _more(seconds: float) -> str:
+    return f"{duration(abs(seconds))} {'more' if seconds >= 0 else 'less'}"
 
 
 def _same_scenario(main: PointDifference) -> str:

@@ -89,6 +89,18 @@ def at_point(scenario: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, 
     return dict(found)
 
 
+def value_at(value: Any, key: str) -> Any:
+    """Return the value of a dotted key; None where there is none."""
+    for part in key.split("."):
+        if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping):
+            value = value.get(part)
+        else:
+            return None
+    return value
+
+
 def _put(value: Any, path: list[str], label: Any) -> Any:
     """Return a value with the element of this label in place of the list at a path."""
     if not path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clustersim.difference.details import OTHER_COMPUTE
 from clustersim.difference.difference import Difference, PointDifference
 from clustersim.difference.sentences import point_label, title
 from clustersim.difference.tables import change_text, visible_causes
@@ -17,7 +18,7 @@ MOST_STEPS = 24
 _SHOWN = 4
 """Causes of a part that have a step of their own."""
 
-_SMALL = 0.005
+_SMALL = 0.01
 """Share of the largest change up to which changes are one step together."""
 
 _CUT = 0.5
@@ -78,7 +79,8 @@ def _changes(point: PointDifference, in_detail: bool) -> list[tuple[str, str, fl
         shown, others = visible_causes(part, largest_s, _SHOWN) if in_detail else ([], [])
         for cause in shown:
             times = f" ({count(cause.number)}×)" if cause.number > 1 else ""
-            found.append((f"{LABELS[part.part]}: {shortened(cause.name, _LONGEST)}{times}", part.part, cause.change_s))
+            label = "" if cause.name == OTHER_COMPUTE else f"{LABELS[part.part]}: "
+            found.append((f"{label}{shortened(cause.name, _LONGEST)}{times}", part.part, cause.change_s))
         name = f"{LABELS[part.part]}: the rest" if shown else LABELS[part.part]
         left_s = sum(cause.change_s for cause in others) if shown else part.change_s
         if left_s:

@@ -39,7 +39,8 @@ def test_a_run_saved_without_detail_has_parts_without_causes(tmp_path: Path) -> 
 def test_points_with_equal_values_on_all_axes_are_compared() -> None:
     found = diff(SIZES, SIZES, b_settings=["topology.link=5 Gbit/s"])
     assert [[run.num_gpus for run in each.runs] for each in found.differences] == [[2, 2], [4, 4]]
-    assert found.answer[0].startswith("Of 2\u202fpoints, times change between +")
+    assert found.answer[0].startswith("At 2\u202fpoints, B takes ")
+    assert found.answer[0].endswith(" more time than A; they differ most at num_gpus 4.")
     assert found.main.runs[0].num_gpus == 4
 
 
