@@ -8,7 +8,7 @@ from clustersim.difference.difference import PointDifference
 from clustersim.difference.links import LinkChange
 from clustersim.difference.sheets import SHEET_RATES
 from clustersim.report.rank_names import rank_name
-from clustersim.report.words import duration, percent, plural, shortened, size, times
+from clustersim.report.words import count, duration, percent, plural, shortened, size, times
 from clustersim.results import Run
 from clustersim.units import format_rate
 
@@ -21,6 +21,12 @@ _ALIKE = 0.03
 
 _COVERS = 0.3
 """Share of the change of exposed communication from which on links that are busier explain it."""
+
+_MANY_RANKS, _MOST = 4, 0.4
+"""From how many awaited ranks on, and below which share of the first one, ranks wait for different ones."""
+
+_LARGE = 100.0
+"""Factor from which on none is said."""
 
 _LONGEST = 60
 
@@ -87,7 +93,9 @@ def _by(cause: CauseChange) -> str:
     if cause.a_s <= 0 or cause.b_s <= 0 or cause.is_rest:
         only = " (A has none)" if cause.a_s == 0 else " (B has none)" if cause.b_s == 0 else ""
         return f"{duration(abs(cause.change_s))} {more}{only}"
-    return f"{duration(abs(cause.change_s))} {more} ({times(cause.b_s / cause.a_s)})"
+    factor = cause.b_s / cause.a_s
+    said = f" ({times(factor)})" if 1.0 / _LARGE < factor < _LARGE else ""
+    return f"{duration(abs(cause.change_s))} {more}{said}"
 
 
 def _layers(cause: CauseChange) -> str:
@@ -107,9 +115,9 @@ def _links(point: PointDifference, part: PartChange) -> str:
         if busiest is None:
             return ""
         return (
-            f"links are busy for about as long in both (the busiest, {busiest.kind}, "
-            f"{duration(busiest.busy_s[0])} in A "
-            f"and {duration(busiest.busy_s[1])} in B): what changes is delays, or how much is hidden behind compute"
+            f"no links are busy for so much {'longer' if sign > 0 else 'shorter'} (the busiest, {busiest.kind}, "
+            f"{duration(busiest.busy_s[0])} in A and {duration(busiest.busy_s[1])} in B): what changes is delays, or "
+            "how much is hidden behind compute"
         )
     return _busier(found, point.links)
 
@@ -125,7 +133,7 @@ def _busier(found: LinkChange, links: tuple[LinkChange, ...]) -> str:
             if others
             else ""
         )
-        return f"{found.kind} links are busy for {duration(found.busy_s[here])} in {name} alone{instead}"
+        return f"the {found.kind} links are busy for {duration(found.busy_s[here])} in {name} alone{instead}"
     return (
         f"the busiest of the {found.kind} links is busy for {duration(busy_b_s)} instead of {duration(busy_a_s)} "
         f"({loads} of the time in A and B), {_why(found)}"
@@ -157,13 +165,19 @@ def _waiting(point: PointDifference, part: PartChange) -> str:
     if not leading:
         return ""
     run = point.runs[1 if part.change_s > 0 else 0]
-    rows = [f"{_by(cause)} for {_rank(run, cause)}" for cause in leading]
+    sign = 1.0 if part.change_s > 0 else -1.0
+    single = [cause for cause in part.causes if not cause.is_rest and cause.change_s * sign > 0]
+    first = leading[0]
+    if len(single) >= _MANY_RANKS and not first.is_rest and abs(first.change_s) < _MOST * abs(part.change_s):
+        return f"ranks wait for {count(len(single))} different ranks, most for {_rank(run, first)}: {_by(first)}"
+    rows = [f"{_by(cause)} for {_rank(run, cause)}" for cause in sorted(leading, key=lambda cause: cause.is_rest)]
     return f"ranks wait {' and '.join(rows)}"
 
 
 def _rank(run: Run, cause: CauseChange) -> str:
     if cause.is_rest:
-        return "no single rank: GPUs of one kind differ a little, and the slowest is awaited"
+        inside = "ranks of one copy of the model wait for each other, and " if run.layout else ""
+        return f"no single rank: {inside}GPUs of one kind differ a little, and the slowest is awaited"
     number = cause.name.removeprefix("rank ")
     name = rank_name(run, int(number)) if number.isdigit() else ""
     return f"{cause.name} ({name})" if name else cause.name

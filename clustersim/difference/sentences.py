@@ -8,6 +8,7 @@ from clustersim.difference.difference import Difference, PointDifference
 from clustersim.difference.settings import SettingChange
 from clustersim.report.hints import OF_ERRORS, OF_SEEDS, sureness
 from clustersim.report.palette import LABELS
+from clustersim.report.rate_words import dropped_share
 from clustersim.report.series import axis_value
 from clustersim.report.words import count, duration, percent, plural, sort_number, times
 from clustersim.results import Run
@@ -31,6 +32,7 @@ def sentences(found: Difference) -> tuple[str, ...]:
         _range(found),
         _whole(main),
         *_causes(main),
+        _dropped(main),
         _settings(found, main),
         _effects(found),
         _versions(found),
@@ -139,6 +141,12 @@ def _causes(point: PointDifference) -> list[str]:
     if against:
         text = "; ".join(filter(None, [text, f"against that, {', '.join(map(_change, against))}"]))
     return [text, *(cause for part in (*along, *against) if (cause := cause_sentence(point, part)))]
+
+
+def _dropped(point: PointDifference) -> str:
+    """Say which shares of the gradients are dropped, where these differ: a sample then takes more than its own work."""
+    a, b = (dropped_share(run) for run in point.runs)
+    return f"{percent(a)} of the gradients are dropped in A and {percent(b)} in B" if abs(a - b) > _ROUNDED else ""
 
 
 def _change(part: PartChange) -> str:

@@ -148,6 +148,24 @@ def test_the_same_scenario_with_another_result_is_not_blamed_on_a_key() -> None:
     assert "error of a comparison" not in text
 
 
+def test_dropped_gradients_are_said() -> None:
+    workers = "num_gpus=8", "stragglers=[{kind: lognormal, sigma: 0.3, per: iteration}]"
+    backup = "strategy={kind: backup, backups: 2, servers: {num: 2, on: workers}}"
+    every = "strategy={kind: backup, backups: 0, servers: {num: 2, on: workers}}"
+    text = " ".join(compared((*workers, every), (*workers, backup)).answer)
+    assert "0\u202f% of the gradients are dropped in A and 25\u202f% in B." in text
+
+
+def test_waiting_for_many_ranks_is_not_put_on_one() -> None:
+    jitter = "num_gpus=8", "stragglers=[{kind: lognormal, sigma: 0.3, per: iteration}]", "num_iterations=40"
+    assert " different ranks, most for rank " in " ".join(compared(("num_gpus=8",), jitter).answer)
+
+
+def test_links_that_do_not_explain_a_change_are_not_blamed() -> None:
+    text = " ".join(compared((), ("strategy.overlap=true",)).answer)
+    assert "No links are busy for so much shorter (the busiest, access, " in text
+
+
 def test_parts_that_change_against_the_difference_are_said() -> None:
     half = "num_gpus=8", "batch.per_gpu=16", "topology.link=5 Gbit/s"
     text = " ".join(compared(("model=resnet50",), ("model=resnet50", *half)).answer)
