@@ -21,7 +21,8 @@ _FEW = 5
 class Mistake:
     """One mistake in an input file; `line` and `column` count from 1.
 
-    `named_by` is the key of the scenario that names the file, if the file is not the scenario.
+    `named_by` is the key of the scenario that names the file, if the file is not the scenario. A training that does not
+    fit has the bytes that it needs and those that there are, and the least change with which it fits, if known.
     """
 
     message: str
@@ -33,6 +34,9 @@ class Mistake:
     allowed: str | None = None
     source_line: str | None = None
     named_by: str | None = None
+    needed_bytes: float | None = None
+    available_bytes: float | None = None
+    remedy: str | None = None
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

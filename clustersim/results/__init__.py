@@ -14,6 +14,7 @@ from clustersim.results.metrics import (
     link_classes,
     staleness_summary,
 )
+from clustersim.results.point_error import ERROR_KINDS, ErrorKind, PointError
 from clustersim.results.run import (
     BREAKDOWN,
     WEIGHT_VERSIONS,
@@ -36,10 +37,12 @@ __all__ = [
     "ALL_WORKERS",
     "BREAKDOWN",
     "DURATION_COLUMNS",
+    "ERROR_KINDS",
     "NO_RANK",
     "WEIGHT_VERSIONS",
     "Anchor",
     "Baseline",
+    "ErrorKind",
     "FailureTimes",
     "Interval",
     "JobRun",
@@ -48,6 +51,7 @@ __all__ = [
     "MeasuredNetwork",
     "MeasuredPoint",
     "MemoryLine",
+    "PointError",
     "PublishedFigure",
     "Run",
     "Spans",

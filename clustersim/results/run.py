@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
 from clustersim.results.frame import framed
 from clustersim.results.html import run_html, sweep_html
+from clustersim.results.point_error import PointError
 from clustersim.results.rows import Cell, data_frame, rows_of
 from clustersim.results.trace import Spans
 from clustersim.results.updates import UpdateLog
@@ -40,6 +42,9 @@ _DERIVED = (
     *["dollars_per_hour", "dollars_per_million_samples", "dollars_per_million_tokens", "train_dollars"],
 )
 """Properties that the JSON has beside the fields."""
+
+_NUMBERS = ("batch_per_gpu", "iteration_s", "update_s", "samples_per_s", "efficiency", "memory_bytes")
+"""Figures that every run has: NaN, and null in JSON, for a point without a forecast."""
 
 _STALENESS: Any = Mapping[str, float | tuple[tuple[int, int], ...]]
 """Mean, percentiles and maximum in versions, and the histogram as rows of (versions, gradients)."""
@@ -180,7 +185,7 @@ class Run:
     measurements of such forecasts lie. `anchor` is set if measured runs scale the forecast. `efficiency` is samples per
     second and GPU over those of the `baseline`. `speedup` is samples per second over all those of the baseline, unless
     the scenario gives another one; `speedup_basis` names what it is over. `baseline` is None in results of earlier
-    versions.
+    versions. `error` says why the point has no forecast. Its figures are then NaN, and null in JSON.
     """
 
     axes: Mapping[str, Any]
@@ -234,6 +239,26 @@ class Run:
     features: Features | None = None
     band: Band | None = None
     baseline: Baseline | None = None
+    error: PointError | None = None
+
+    @classmethod
+    def failed(cls, axes: Mapping[str, Any], num_gpus: int, error: PointError) -> Run:
+        """Return the run of a point without a forecast."""
+        figures: dict[str, Any] = dict.fromkeys(_NUMBERS, nan)
+        return cls(
+            axes=axes,
+            num_gpus=num_gpus,
+            **figures,
+            speedup=None,
+            speedup_basis="",
+            time_to_train_s=None,
+            breakdown_s={},
+            interval=None,
+            staleness={},
+            memory_parts={},
+            provenance={},
+            error=error,
+        )
 
     @property
     def speedup_baseline(self) -> Baseline | None:
@@ -300,6 +325,8 @@ class Run:
         return WEIGHT_VERSIONS in self.facts
 
     def __repr__(self) -> str:
+        if self.error is not None:
+            return f"<Run {self.num_gpus} GPUs: {self.error.kind}>"
         speedup = "" if self.speedup is None else f", {self.speedup:.1f}x"
         return f"<Run {self.num_gpus} GPUs: {self.samples_per_s:.0f} samples/s{speedup}>"
 
@@ -311,7 +338,11 @@ class Run:
         left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
         document = asdict(replace(self, **left_out))
         document["band"] = None if self.band is None else self.band.to_dict()
-        document |= {key: getattr(self, key) for key in _DERIVED}
+        document["error"] = None if self.error is None else self.error.to_dict()
+        if self.error is not None:
+            document |= dict.fromkeys((*_NUMBERS, *_DERIVED))
+        else:
+            document |= {key: getattr(self, key) for key in _DERIVED}
         if detail:
             document |= {"updates": self.updates.to_dict(), "cycles": self.cycles.to_dict()}
             document["more_updates"] = [log.to_dict() for log in self.more_updates]
@@ -324,6 +355,8 @@ class Run:
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot be true, of values of the right types: nothing for what a simulation gave."""
+        if self.error is not None:
+            return
         for name in ("num_gpus", "batch_per_gpu", "iteration_s", "samples_per_s"):
             if not getattr(self, name) > 0:
                 yield f"{name} is {getattr(self, name)!r}, not above 0"
@@ -347,6 +380,8 @@ class Run:
     def from_dict(cls, document: Mapping[str, Any]) -> Run:
         """Return the run of a JSON document, with or without detail."""
         values = {key: value for key, value in document.items() if key not in _DERIVED}
+        if values.get("error") is not None:
+            values |= dict.fromkeys(_NUMBERS, nan) | {"error": PointError.from_dict(values["error"])}
         if values["interval"] is not None:
             values["interval"] = Interval.from_dict(values["interval"])
         if values.get("features") is not None:
@@ -393,6 +428,16 @@ class Sweep:
     @property
     def name(self) -> str:
         return str(self.scenario.get("name", "scenario"))
+
+    @property
+    def ran(self) -> tuple[Run, ...]:
+        """The runs that have a forecast."""
+        return tuple(run for run in self.runs if run.error is None)
+
+    @property
+    def failed(self) -> tuple[Run, ...]:
+        """The runs without a forecast, each with its `error`."""
+        return tuple(run for run in self.runs if run.error is not None)
 
     def __repr__(self) -> str:
         sizes = [run.num_gpus for run in self.runs]

@@ -14,6 +14,7 @@ from clustersim.scenario.loader import load_scenario
 from clustersim.scenario.memory import gpu_memory
 from clustersim.scenario.parts import Batch, GivenBaseline, Published
 from clustersim.scenario.point import JobOfMany, Point
+from clustersim.scenario.point_tree import PointTree
 from clustersim.scenario.reference import reference_page
 from clustersim.scenario.scenario import Scenario, SweepPoint
 from clustersim.scenario.schema import json_schema
@@ -25,6 +26,7 @@ __all__ = [
     "GivenBaseline",
     "JobOfMany",
     "Point",
+    "PointTree",
     "Published",
     "Scenario",
     "SweepPoint",

@@ -2,56 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from pydantic import ValidationError
-
 from clustersim.arguments import check_texts, check_type
 from clustersim.errors import InputError, Mistake, in_order
-from clustersim.model import load_workload
-from clustersim.reading import Path as KeyPath
 from clustersim.reading import (
-    Problem,
     TreeNode,
     check_extent,
-    explain,
     find_file,
     from_python,
-    named_by,
-    raised,
-    with_files,
 )
 from clustersim.scenario.anchors import anchors_of, with_measured
 from clustersim.scenario.axes import settings
-from clustersim.scenario.checks import check_point
 from clustersim.scenario.duplicates import merge_duplicates
 from clustersim.scenario.files import read_scenario
-from clustersim.scenario.hosts_needed import domain_mistakes, with_hosts
-from clustersim.scenario.jobs import expand_jobs, without_inherited
 from clustersim.scenario.overrides import apply_overrides
-from clustersim.scenario.point import Point
+from clustersim.scenario.point_tree import PointTree
 from clustersim.scenario.scenario import Scenario, SweepPoint
-from clustersim.scenario.software import Settled, of_no_use, settle, with_settled, written
-from clustersim.scenario.software_keys import as_written
-from clustersim.topology import read_topology
-
-_ROUNDS = 4  # of validation, each with the wrong keys of the last one replaced
-_CROSSING = {"num_gpus", "batch"}  # keys that the checks of other keys need
-_NOT_HELD = {
-    *("name", "description", "dataset_size", "epochs", "train_tokens", "num_iterations", "baseline"),
-    *("published", "measured", "prices"),
-    *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input"),
-}
-"""Keys that the memory check does not need. With a mistake in another one, known or not, the memory is unknown."""
-_STAND_INS: dict[str, Any] = {
-    "model": "squeezenet-1.0",
-    "topology": {"kind": "star", "num_hosts": 1, "gpu": "h100", "link": "1 GB/s", "hop": "1 us"},
-    "strategy": {"kind": "all-reduce"},
-}
+from clustersim.scenario.validate import open_topology, point_problems, validate
 
 
 def load_scenario(
@@ -59,8 +29,9 @@ def load_scenario(
     overrides: Sequence[str] = (),
     measured: Sequence[str] = (),
     allow_outside: bool = False,
+    strict: bool = True,
 ) -> Scenario:
-    """Return a scenario with valid points only.
+    """Return a scenario; with valid points only if `strict`.
 
     Parameters
     ----------
@@ -73,6 +44,9 @@ def load_scenario(
         Further measured runs as texts, such as `8=105.2/s` (GPUs = samples per second).
     allow_outside
         Whether the file may extend files outside its folder, the working directory and the repositories around them.
+    strict
+        Whether every point must be valid. If not, points that are wrong only together with the values of several keys,
+        or that do not fit, raise the error in `PointTree.point()`.
 
     Raises
     ------
@@ -90,14 +64,15 @@ def load_scenario(
     root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
     check_extent(root)
-    points, found = _points(root)
+    trees, points, found = _points(root)
+    found = found if strict or not points else []
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
     kept = [each for each in found if (each.file, each.line, each.column) not in unread]
     mistakes = in_order([*mistakes, *wrong, *unparsed, *kept])
     if mistakes:
         raise InputError(mistakes)
-    anchors = anchors_of(root, points[0].point.measured, _validate, open_topology)
-    return Scenario(_name(source), root, points, anchors)
+    anchors = anchors_of(root, points[0].point.measured, validate, open_topology)
+    return Scenario(_name(source), root, trees, anchors, points if len(points) == len(trees) else None)
 
 
 def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
@@ -121,127 +96,21 @@ def _read(source: str | Path | Mapping[str, Any], allow_outside: bool = False) -
     return read_scenario(find_file(str(source), "scenarios", "scenario"), allow_outside)
 
 
-def _points(root: TreeNode) -> tuple[list[SweepPoint], list[Mistake]]:
+def _points(root: TreeNode) -> tuple[list[PointTree], list[SweepPoint], list[Mistake]]:
+    """Return every setting of the axes, the points of those that are valid, and all mistakes."""
+    trees: list[PointTree] = []
     points: list[SweepPoint] = []
     found: list[tuple[dict[str, Any], list[Mistake]]] = []
     wrong_axis: Sequence[Mistake] = ()
     try:
-        for setting in settings(root, _validate):
+        for number, setting in enumerate(settings(root, validate)):
             problems = setting.problems
+            trees.append(PointTree(number, setting.axes, setting.root))
             if setting.point is not None:
-                checked = [_raised(mistake, setting.root) for mistake in check_point(setting.point)]
-                problems = without_inherited(checked, setting.root)
+                problems = point_problems(setting.point, setting.root)
+            if setting.point is not None and not problems:
                 points.append(SweepPoint(setting.axes, setting.point))
             found.append((setting.axes, [problem.mistake for problem in problems]))
     except InputError as error:
         wrong_axis = error.mistakes
-    return points, [*merge_duplicates(found), *wrong_axis]
-
-
-def _validate(root: TreeNode) -> tuple[Point | None, list[Problem]]:
-    """Return the point of a tree without axes, or all mistakes in it and in its jobs."""
-    point, problems = _validated(root)
-    return point, without_inherited(problems, root)
-
-
-def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
-    """Return the point of a tree without axes, or all mistakes in it.
-
-    Validated strictly, as JSON: neither `true` nor '8' is a number. A wrong key is replaced by a valid stand-in and
-    the rest is validated again, so that one mistake hides no other.
-    """
-    problems: list[Problem] = []
-    replaced: set[str] = set()
-    try:
-        root = with_files(open_topology(root))
-    except InputError as error:
-        problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
-        root, replaced = _stand_in(root, {"topology"}), {"topology"}
-    root, shared_keys = expand_jobs(root)
-    problems += shared_keys
-    problems += [_raised(mistake, root) for mistake in domain_mistakes(root)]
-    root = with_hosts(root)
-    settled = settle(root)
-    problems += settled.problems
-    for _ in range(_ROUNDS):
-        try:
-            settled, point = _with_what_it_needs(settled, replaced)
-        except ValidationError as error:
-            told = [each for each in explain(error, settled.root, Point) if not _is_about(each.path, replaced)]
-            found = [written(each) for each in told]
-            problems += found
-            wrong = {str(each.path[0]) for each in found if each.path} - replaced
-            if not wrong or wrong & _CROSSING:
-                return None, [*problems, *_model_problems(root, replaced | wrong)]
-            root, replaced = _stand_in(root, wrong), replaced | wrong
-            settled = settle(root)
-            continue
-        if problems:
-            if {str(each.path[0]) for each in problems if each.path} - _NOT_HELD:
-                point = point.model_copy(update={"memory_check": False})
-            checked = [_raised(mistake, root) for mistake in check_point(point, "topology" not in replaced)]
-            return None, [*problems, *(each for each in checked if not _is_about(each.path, replaced))]
-        return point, []
-    return None, problems
-
-
-def _with_what_it_needs(settled: Settled, replaced: set[str]) -> tuple[Settled, Point]:
-    """Return a training without the settings of its software that the layout has no use for, and its point.
-
-    Raise the ValidationError of what is wrong with the settings of the scenario itself.
-    """
-    while True:
-        try:
-            plain = json.dumps(settled.root.plain())
-            point = Point.model_validate_json(plain, strict=True, context=replaced)
-        except ValidationError as error:
-            unused = settled.supplied & {each.path for each in explain(error, settled.root, Point)}
-            if not unused:
-                raise
-            settled = settled.without(unused)
-            continue
-        unused = of_no_use(with_settled(point, settled))
-        if not unused:
-            return settled, point
-        settled = settled.without(unused)
-
-
-def _raised(mistake: Mistake, root: TreeNode) -> Problem:
-    """Return a mistake of a check with the key and the place that the scenario has for it."""
-    named = replace(mistake, message=as_written(mistake.message), key=mistake.key and as_written(mistake.key))
-    return raised(named, (), root)
-
-
-def _model_problems(root: TreeNode, replaced: set[str]) -> list[Problem]:
-    """Return what is wrong with the model, which can be checked whatever else is wrong."""
-    node = root.child("model")
-    if node is None or "model" in replaced or not isinstance(node.value, str):
-        return []
-    try:
-        load_workload(node.value)
-    except InputError as error:
-        return [raised(replace(mistake, key="model"), (), root) for mistake in error.mistakes]
-    return []
-
-
-def _is_about(path: KeyPath, replaced: set[str]) -> bool:
-    """Return whether the value at a path was replaced by a stand-in."""
-    return bool(path) and str(path[0]) in replaced
-
-
-def _stand_in(root: TreeNode, keys: set[str]) -> TreeNode:
-    """Return the tree with a valid stand-in for each of these keys, or without it where it is optional."""
-    children = {key: node for key, node in root.value.items() if key not in keys}
-    stand_ins = {key: _STAND_INS[key] for key in _STAND_INS if key in keys}
-    return root.with_value({**children, **from_python(stand_ins).value})
-
-
-def open_topology(root: TreeNode) -> TreeNode:
-    """Return the tree with the cluster itself in place of its name or file."""
-    node = root.child("topology")
-    if node is None or not isinstance(node.value, str):
-        return root
-    beside = Path(node.place.file).parent if node.place.line is not None and node.place.file else Path()
-    with named_by(node, "topology"):
-        path = find_file(node.value, "topologies", "topology", beside)
-        return root.put(("topology",), read_topology(path))
+    return trees, points, [*merge_duplicates(found), *wrong_axis]

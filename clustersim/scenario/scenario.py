@@ -1,4 +1,4 @@
-"""A scenario that was read and checked: all its points are valid."""
+"""A scenario that was read: its points, valid all of them unless it was read otherwise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from clustersim.errors import InputError
 from clustersim.reading import TreeNode, raised
 from clustersim.scenario.anchors import AnchorPoint
 from clustersim.scenario.point import Point
+from clustersim.scenario.point_tree import PointTree
 
 
 class SweepPoint(NamedTuple):
@@ -30,17 +31,35 @@ class Scenario:
     raw: dict[str, Any]
     file: str | None
 
-    def __init__(self, name: str, root: TreeNode, points: Sequence[SweepPoint], anchors: Sequence[AnchorPoint] = ()):
+    def __init__(
+        self,
+        name: str,
+        root: TreeNode,
+        trees: Sequence[PointTree],
+        anchors: Sequence[AnchorPoint] = (),
+        points: Sequence[SweepPoint] | None = None,
+    ):
         self.raw = root.plain()
         self.name = str(self.raw.get("name") or name)
         self.file = root.place.file
         self._root = root
-        self._points = list(points)
+        self._trees = trees
+        self._checked = None if points is None else list(points)
         self._anchors = tuple(anchors)
 
+    def trees(self) -> Sequence[PointTree]:
+        """Return every setting of the axes, valid or not; the first axis in the file changes slowest."""
+        return self._trees
+
     def points(self) -> list[SweepPoint]:
-        """Return one point for every setting of the axes; the first axis in the file changes slowest."""
+        """Return one point for every setting of the axes, or raise InputError if one is not valid."""
         return list(self._points)
+
+    @property
+    def _points(self) -> list[SweepPoint]:
+        if self._checked is None:
+            self._checked = [SweepPoint(dict(tree.axes), tree.point()) for tree in self._trees]
+        return self._checked
 
     @property
     def anchors(self) -> tuple[AnchorPoint, ...]:
@@ -51,8 +70,8 @@ class Scenario:
     def axes(self) -> dict[str, list[Any]]:
         """The values of each sweep axis, in the order they were written."""
         values: dict[str, list[Any]] = {}
-        for axes, _ in self._points:
-            for key, value in axes.items():
+        for tree in self._trees:
+            for key, value in tree.axes.items():
                 if value not in values.setdefault(key, []):
                     values[key].append(value)
         return values
@@ -78,8 +97,8 @@ class Scenario:
         return stream.getvalue()
 
     def __getattr__(self, key: str) -> Any:
-        points = self.__dict__.get("_points", [])
-        if key.startswith("_") or not points or not hasattr(points[0].point, key):
+        points = [] if key.startswith("_") or "_trees" not in self.__dict__ else self._points
+        if not points or not hasattr(points[0].point, key):
             raise AttributeError(f"a scenario has no attribute '{key}'")
         values = [getattr(point, key) for _, point in points]
         if any(value != values[0] for value in values):

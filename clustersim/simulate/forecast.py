@@ -34,6 +34,18 @@ class Forecast:
     warnings: tuple[str, ...]
     shortcuts: tuple[str, ...]
 
+    def to_dict(self, detail: bool = True) -> dict[str, Any]:
+        """Return the forecast as JSON values; without `detail`, rows per span, layer, link and rank are omitted."""
+        return {"run": self.run.to_dict(detail), **{key: list(getattr(self, key)) for key in _SENTENCES}}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Forecast:
+        """Return the forecast of `to_dict`."""
+        return cls(Run.from_dict(document["run"]), **{key: tuple(document[key]) for key in _SENTENCES})
+
+
+_SENTENCES = ("assumptions", "warnings", "shortcuts")
+
 
 @rare_collections()
 def forecast(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
 from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
-from clustersim.scenario import Point, Scenario, SweepPoint, at_points, load_scenario
-from clustersim.simulate import AnchorFit, Forecast, Workloads, fit_scenario, forecast_anchored
+from clustersim.scenario import Scenario, at_points, load_scenario
+from clustersim.simulate import Forecast, Workloads, fit_scenario
+from clustersim.sweep.executor import Executor
 from clustersim.sweep.pool import ProcessPool
+from clustersim.sweep.task import PointTask, forecast_point
 
 Progress = Callable[[float, str], None]
 """Takes the share of the sweep that is done, 0 to 1, and the point in progress."""
@@ -24,84 +26,74 @@ def sweep(
     exact: bool = False,
     workers: int = 1,
     workloads: Workloads | None = None,
+    strict: bool = False,
+    point_timeout_s: float | None = None,
+    executor: Executor | None = None,
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
-    `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does not
-    depend on it, nor on `workloads`, which sweeps in this process may share.
+    A point that cannot be simulated is a run with an `error`; if `strict`, InputError or SimulationError is raised
+    instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does
+    not depend on it, nor on the `executor` that is used instead, nor on `workloads`, which sweeps in this process may
+    share. A point may take `point_timeout_s`.
     """
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
-    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-    points, workloads = loaded.points(), Workloads() if workloads is None else workloads
+    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, strict=strict)
+    if strict:
+        loaded.points()
+    trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
     found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
-    labels = [", ".join(f"{key} {value}" for key, value in axes.items()) for axes, _ in points]
-    if workers == 1 or len(points) == 1:
-        forecasts = _sequential(points, labels, progress, exact, found, workloads)
+    tasks = [PointTask(tree, exact, found, timeout_s=point_timeout_s) for tree in trees]
+    if executor is None and (workers == 1 or len(tasks) == 1):
+        forecasts = _sequential(tasks, progress, workloads)
     else:
-        forecasts = _parallel(points, labels, progress, exact, found, workers)
+        forecasts = _parallel(tasks, progress, executor or ProcessPool(workers))
+    return sweep_of(loaded, forecasts)
+
+
+def sweep_of(loaded: Scenario, forecasts: Sequence[Forecast]) -> Sweep:
+    """Return the sweep of a scenario from the forecast of each of its points."""
     return Sweep(
         version=__version__,
         scenario={"name": loaded.name, **loaded.raw},
-        seed=points[0].point.seed,
+        seed=loaded.trees()[0].seed,
         runs=tuple(made.run for made in forecasts),
         assumptions=_all(made.assumptions for made in forecasts),
-        warnings=_warnings([made.warnings for made in forecasts], [axes for axes, _ in points]),
+        warnings=_warnings([made.warnings for made in forecasts], [tree.axes for tree in loaded.trees()]),
         shortcuts=_all(made.shortcuts for made in forecasts),
         scenario_text=loaded.yaml(),
     )
 
 
-def _sequential(
-    points: list[SweepPoint],
-    labels: list[str],
-    progress: Progress,
-    exact: bool,
-    found: AnchorFit | None,
-    workloads: Workloads,
-) -> list[Forecast]:
+def _label(task: PointTask) -> str:
+    return ", ".join(f"{key} {value}" for key, value in task.tree.axes.items())
+
+
+def _sequential(tasks: Sequence[PointTask], progress: Progress, workloads: Workloads) -> list[Forecast]:
     """Return the forecast of each point, with one cache for all."""
     forecasts = []
-    for number, (axes, point) in enumerate(points):
+    for number, task in enumerate(tasks):
 
-        def tell(share: float, number: int = number) -> None:
-            progress((number + share) / len(points), labels[number])
+        def tell(share: float, number: int = number, label: str = _label(task)) -> None:
+            progress((number + share) / len(tasks), label)
 
-        made = forecast_anchored(point, axes, found, exact=exact, on_progress=tell, workloads=workloads)
-        forecasts.append(made)
+        forecasts.append(forecast_point(task, workloads, tell))
     return forecasts
 
 
-def _parallel(
-    points: list[SweepPoint],
-    labels: list[str],
-    progress: Progress,
-    exact: bool,
-    found: AnchorFit | None,
-    workers: int,
-) -> list[Forecast]:
-    """Return the forecast of each point, from several processes."""
-
-    def on_done(number: int, num_done: int) -> None:
-        progress(num_done / len(points), labels[number])
-
-    with ProcessPool(workers) as pool:
-        tasks = [(axes, point, exact, found) for axes, point in points]
-        order = sorted(range(len(points)), key=lambda number: -points[number].point.num_gpus)
-        return pool.map(_forecast, tasks, on_done, order)
+def _parallel(tasks: Sequence[PointTask], progress: Progress, executor: Executor) -> list[Forecast]:
+    """Return the forecast of each point from an executor, the points of the most GPUs first."""
+    order = sorted(range(len(tasks)), key=lambda number: -tasks[number].tree.num_gpus)
+    found: dict[int, Forecast] = {}
+    with executor:
+        for place, made in executor.results(forecast_point, (tasks[number] for number in order)):
+            found[order[place]] = made
+            progress(len(found) / len(tasks), _label(tasks[order[place]]))
+    return [found[number] for number in range(len(tasks))]
 
 
-def _forecast(task: tuple[dict[str, Any], Point, bool, AnchorFit | None]) -> Forecast:
-    """Return the forecast of a point in a worker process, with the cache of the process."""
-    axes, point, exact, found = task
-    return forecast_anchored(point, axes, found, exact=exact, workloads=_WORKLOADS)
-
-
-_WORKLOADS = Workloads()
-"""Cache of a worker process."""
-
-
-def _warnings(groups: list[tuple[str, ...]], axes: list[dict[str, Any]]) -> tuple[str, ...]:
+def _warnings(groups: list[tuple[str, ...]], axes: list[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return every warning once; warnings that not all points have name their points."""
     warnings = []
     for warning in _all(groups):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing.process import BaseProcess
+
+_AHEAD = 3
+"""Items that are sent per process: one in work, and others that wait for it."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,8 +60,8 @@ class ProcessPool:
         """Return the result of each item, in the order of the items.
 
         `on_result` takes the index of a finished item and its result, `on_done` then the index and the number of
-        finished ones. `order` has the indices of the
-        items in the order of their start: the longest first, so that the last ones are short.
+        finished ones. `order` has the indices of the items in the order of their start: the longest first, so that the
+        last ones are short.
         """
         if min(self._most, len(items)) <= 1:
             results = []
@@ -66,17 +70,37 @@ class ProcessPool:
                 on_result(number, results[-1])
                 on_done(number, number + 1)
             return results
-        from concurrent.futures import as_completed
-
-        executor = self._started()
-        running = {executor.submit(work, items[number]): number for number in order or range(len(items))}
+        numbers = list(order or range(len(items)))
         found: dict[int, Result] = {}
-        for num_done, future in enumerate(as_completed(running), start=1):
-            number = running[future]
-            found[number] = future.result()
-            on_result(number, found[number])
+        for num_done, (place, result) in enumerate(self.results(work, (items[each] for each in numbers)), start=1):
+            number = numbers[place]
+            found[number] = result
+            on_result(number, result)
             on_done(number, num_done)
         return [found[number] for number in range(len(items))]
+
+    @property
+    def num_workers(self) -> int:
+        """The number of processes."""
+        return self._most
+
+    def results(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[int, Result]]:
+        """Yield the index of each item with its result, as they are done; see `Executor`."""
+        if self._most <= 1:
+            yield from ((number, work(item)) for number, item in enumerate(items))
+            return
+        from concurrent.futures import FIRST_COMPLETED, Future, wait
+
+        executor, waiting = self._started(), enumerate(items)
+        running: dict[Future[Result], int] = {}
+        for number, item in islice(waiting, _AHEAD * self._most):
+            running[executor.submit(work, item)] = number
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                done = running.pop(future)
+                for number, item in islice(waiting, 1):
+                    running[executor.submit(work, item)] = number
+                yield done, future.result()
 
     def _started(self) -> ProcessPoolExecutor:
         if self._executor is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from clustersim.scenario import Point, Scenario, build_topology
 from clustersim.scenario.axes import labels
-from clustersim.scenario.loader import open_topology
+from clustersim.scenario.validate import open_topology
 from clustersim.topology.network_spec import NetworkSpec
 
 SIZES = "num_gpus"

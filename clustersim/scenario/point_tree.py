@@ -1,0 +1,43 @@
+"""One setting of a scenario's axes before it is checked: small, and it can be sent to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clustersim.errors import InputError
+from clustersim.reading import TreeNode
+from clustersim.scenario.point import Point
+from clustersim.scenario.validate import checked
+
+
+@dataclass(frozen=True)
+class PointTree:
+    """One value on every sweep axis: its number in the scenario, the axes, and the keys with their places."""
+
+    number: int
+    axes: Mapping[str, Any]
+    root: TreeNode
+
+    def point(self) -> Point:
+        """Return the training, or raise InputError with all its mistakes, each with file, line and key."""
+        point, problems = checked(self.root)
+        if point is None or problems:
+            raise InputError(problem.mistake for problem in problems)
+        return point
+
+    @property
+    def num_gpus(self) -> int:
+        """The number of GPUs that the point asks for; 0 if it is no whole number."""
+        return self._whole("num_gpus", 0)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the point, its default if it is no whole number."""
+        return self._whole("seed", Point.model_fields["seed"].default)
+
+    def _whole(self, key: str, default: int) -> int:
+        node = self.root.child(key)
+        value = None if node is None else node.value
+        return value if isinstance(value, int) and not isinstance(value, bool) else default
