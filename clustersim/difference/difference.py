@@ -13,7 +13,7 @@ from clustersim.difference.decompose import CauseChange, PartChange, part_change
 from clustersim.difference.links import LinkChange, link_changes
 from clustersim.difference.settings import SettingChange, fact_changes, setting_changes
 from clustersim.difference.sheets import sheet_changes
-from clustersim.results import Run, Sweep
+from clustersim.results import PointError, Run, Sweep
 from clustersim.results.rows import Cell
 
 DIFF_SCHEMA = "clustersim.diff/1"
@@ -34,6 +34,15 @@ class KeyEffect:
     key: str
     change_s: float | None
     refusal: str = ""
+
+
+@dataclass(frozen=True)
+class FailedPoint:
+    """A point that is not compared since one of the two, `side` A or B, has no forecast of it."""
+
+    side: str
+    axes: Mapping[str, Any]
+    error: PointError
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,8 @@ class PointDifference:
 class Difference:
     """Two forecasts, named `a` and `b`, compared point by point; `differences` has at least one.
 
-    `only_a` and `only_b` are the axes of points that the other does not have. `effects` are what the keys that differ
+    `only_a` and `only_b` are the axes of points that the other does not have; `failed` are those that one of the two
+    has no forecast of. `effects` are what the keys that differ
     in the main pair do alone, where that was asked for.
     """
 
@@ -127,6 +137,7 @@ class Difference:
     differences: tuple[PointDifference, ...]
     only_a: tuple[Mapping[str, Any], ...] = ()
     only_b: tuple[Mapping[str, Any], ...] = ()
+    failed: tuple[FailedPoint, ...] = ()
     effects: tuple[KeyEffect, ...] = ()
 
     @property
@@ -161,6 +172,10 @@ class Difference:
             "differences": [each.to_dict() for each in self.differences],
             "only_a": [dict(axes) for axes in self.only_a],
             "only_b": [dict(axes) for axes in self.only_b],
+            "failed": [
+                {"side": each.side.lower(), "axes": dict(each.axes), "error": each.error.to_dict()}
+                for each in self.failed
+            ],
             "one_by_one": [asdict(effect) for effect in self.effects],
         }
 

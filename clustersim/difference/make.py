@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from clustersim import __version__
 from clustersim.difference.basis import BASES, basis_of
-from clustersim.difference.difference import Difference, PointDifference
+from clustersim.difference.difference import Difference, FailedPoint, PointDifference
 from clustersim.difference.one_by_one import Simulate, key_effects
 from clustersim.difference.settings import at_point, setting_text, value_at
-from clustersim.errors import InputError, unknown_name
+from clustersim.errors import ClustersimError, InputError, SimulationError, unknown_name
 from clustersim.report.text_table import plain
 from clustersim.report.words import plural
 from clustersim.results import Sweep, read_sweep
@@ -83,6 +83,9 @@ def diff(
     ------
     InputError
         If an input is wrong, or if it cannot be decided which points are compared.
+    SimulationError
+        If a simulation cannot end, of the only points that are compared. Of several points those that have a forecast
+        in both are compared.
     """
     if per is not None and per not in BASES:
         raise unknown_name("basis", per, BASES)
@@ -96,16 +99,32 @@ def diff(
             progress((number + share) / 2, f"{letter}: {what}" if what else letter)
 
         results.append(_results(side, [pair[number] for pair in pairs], exact, workers, tell))
-    differences = tuple(
-        PointDifference((results[0], results[1]), runs, basis_of(*runs, per))
-        for runs in zip(results[0].runs, results[1].runs, strict=True)
+    runs = list(zip(results[0].runs, results[1].runs, strict=True))
+    failed = tuple(
+        FailedPoint("AB"[number], run.axes, run.error)
+        for pair in runs
+        for number, run in enumerate(pair)
+        if run.error is not None
     )
+    compared = [pair for pair in runs if all(run.error is None for run in pair)]
+    if not compared:
+        raise _nothing_ran(failed[0])
+    sweeps = results[0], results[1]
+    differences = tuple(PointDifference(sweeps, pair, basis_of(*pair, per)) for pair in compared)
     only_a, only_b = (_lone(side, {pair[number] for pair in pairs}) for number, side in enumerate(sides))
-    found = Difference((sides[0].name, sides[1].name), differences, only_a, only_b)
+    found = Difference((sides[0].name, sides[1].name), differences, only_a, only_b, failed)
     if not one_by_one:
         return found
     simulate = _simulate_alone(a, found.main.sweeps[0], overrides, a_settings, exact)
     return replace(found, effects=key_effects(found.main, simulate, progress))
+
+
+def _nothing_ran(first: FailedPoint) -> ClustersimError:
+    """Return the error of the first point of a comparison of which no point has a forecast in both."""
+    message = f"no point has a forecast in both; {first.side}: {first.error.message}"
+    if first.error.kind in ("stuck", "too-long"):
+        return SimulationError(message)
+    return InputError(message, got=first.error.kind, allowed="a point that runs in both")
 
 
 def _simulate_alone(
@@ -143,9 +162,14 @@ def _results(side: Side, wanted: Sequence[int], exact: bool, workers: int, progr
     """Return the results of these points of a side, in this order."""
     if isinstance(side.source, Sweep):
         return replace(side.source, runs=tuple(side.source.runs[number] for number in wanted))
-    loaded, points = side.source, side.source.points()
-    chosen = Scenario(loaded.name, loaded.tree(), [points[number] for number in wanted], loaded.anchors)
-    return sweep(chosen, progress, exact=exact, workers=workers)
+    chosen = _only(side.source, wanted)
+    return sweep(chosen, progress, exact=exact, workers=workers, strict=len(wanted) == 1)
+
+
+def _only(loaded: Scenario, wanted: Sequence[int]) -> Scenario:
+    """Return a scenario with only these of its points."""
+    trees = loaded.trees()
+    return Scenario(loaded.name, loaded.tree(), [trees[number] for number in wanted], loaded.anchors)
 
 
 def _side(letter: str, source: Source, texts: tuple[Sequence[str], Sequence[str]]) -> Side:
@@ -157,7 +181,7 @@ def _side(letter: str, source: Source, texts: tuple[Sequence[str], Sequence[str]
     if saved is None:
         assert not isinstance(source, Sweep)
         loaded = _loaded(source, overrides, settings)
-        axes = tuple(point.axes for point in loaded.points())
+        axes = tuple(tree.axes for tree in loaded.trees())
         return Side(letter, name, loaded, {"name": loaded.name, **loaded.raw}, axes, frozenset(wanted))
     chosen = replace(saved, runs=tuple(run for run in saved.runs if _has(run.axes, wanted)))
     if not chosen.runs:
@@ -193,20 +217,20 @@ def _loaded(
 ) -> Scenario:
     """Return a scenario with only the points that settings of its axes choose; the other settings are set in it."""
     if not settings:
-        return load_scenario(source, overrides=overrides)
+        return load_scenario(source, overrides=overrides, strict=False)
     try:
-        whole = load_scenario(source, overrides=overrides)
+        whole = load_scenario(source, overrides=overrides, strict=False)
     except InputError:  # it may be right with the settings
-        return load_scenario(source, overrides=[*overrides, *settings])
+        return load_scenario(source, overrides=[*overrides, *settings], strict=False)
     wanted = {
         key: value
         for key, value in map(_split, settings)
         if any(setting_text(label) == value for label in whole.axes.get(key, ()))
     }
     others = [text for text in settings if _split(text)[0] not in wanted]
-    loaded = load_scenario(source, overrides=[*overrides, *others]) if others else whole
-    points = [point for point in loaded.points() if _has(point.axes, wanted)]
-    return Scenario(loaded.name, loaded.tree(), points, loaded.anchors) if points else loaded
+    loaded = load_scenario(source, overrides=[*overrides, *others], strict=False) if others else whole
+    numbers = [number for number, tree in enumerate(loaded.trees()) if _has(tree.axes, wanted)]
+    return _only(loaded, numbers) if numbers else loaded
 
 
 def _split(setting: str) -> tuple[str, str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from clustersim.difference.causes import cause_sentence
 from clustersim.difference.decompose import PartChange
-from clustersim.difference.difference import Difference, PointDifference
+from clustersim.difference.difference import Difference, FailedPoint, PointDifference
 from clustersim.difference.settings import SettingChange
 from clustersim.report.hints import OF_ERRORS, OF_SEEDS, sureness
 from clustersim.report.palette import LABELS
 from clustersim.report.rate_words import dropped_share
 from clustersim.report.series import axis_value
-from clustersim.report.words import count, duration, percent, plural, sort_number, times
+from clustersim.report.words import count, duration, percent, plural, shortened, sort_number, times
 from clustersim.results import Run
 
 MOST_PARTS = 3
@@ -23,6 +23,7 @@ _ROUNDED = 0.005
 """Share of the difference up to which parts that change the other way are not worth a word."""
 
 _MOST_SETTINGS = 4
+_LONGEST = 160
 
 
 def sentences(found: Difference) -> tuple[str, ...]:
@@ -37,6 +38,7 @@ def sentences(found: Difference) -> tuple[str, ...]:
         _effects(found),
         _versions(found),
         _lone(found),
+        _failed(found),
     ]
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in texts if text)
 
@@ -218,3 +220,18 @@ def _lone(found: Difference) -> str:
         f"{plural(len(axes), 'point')} of {name}" for name, axes in (("A", found.only_a), ("B", found.only_b)) if axes
     ]
     return f"not compared, for the other has no such point: {' and '.join(lone)}" if lone else ""
+
+
+def _failed(found: Difference) -> str:
+    """Say which points have no forecast, and why the first has none."""
+    if not found.failed:
+        return ""
+    sides = [f"{plural(len(each), 'point')} of {name}" for name in "AB" if (each := _of_side(found, name))]
+    first = found.failed[0]
+    where = ", ".join(axis_value(key, value) for key, value in first.axes.items())
+    reason = first.error.message.splitlines()[0]
+    return f"without a forecast: {' and '.join(sides)} ({where} of {first.side}: {shortened(reason, _LONGEST)})"
+
+
+def _of_side(found: Difference, name: str) -> list[FailedPoint]:
+    return [each for each in found.failed if each.side == name]

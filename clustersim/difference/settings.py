@@ -65,8 +65,7 @@ def fact_changes(a: Run, b: Run) -> tuple[SettingChange, ...]:
 
 def _facts(run: Run) -> dict[str, str]:
     """Return what a run took, in words; a fact that it does not know is absent."""
-    found = {"batch of a GPU": f"{run.batch_per_gpu:g}"}
-    found |= {"software": run.software, "transport": run.transport, "times of kernels": run.kernels}
+    found = {"software": run.software, "transport": run.transport, "times of kernels": run.kernels}
     if run.features is not None:
         found |= {"architecture of the GPU": run.features.architecture, "precision": run.features.precision}
     if run.gpu_memory_bytes is not None:

@@ -149,6 +149,7 @@ def _bars(data: Waterfall, factor: float, low_s: float) -> Json:
             "pattern": {
                 "shape": ["/" if step.part and step.change_s < 0 else "" for step in data.steps],
                 "fillmode": "overlay",
+                "bgcolor": "@surface",  # a bar's own colour replaces it; without it plotly complains about a list
                 "fgcolor": "#ffffff",
                 "fgopacity": 0.45,
                 "size": 7,

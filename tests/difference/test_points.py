@@ -154,3 +154,31 @@ def test_a_point_has_the_values_of_its_axes() -> None:
         "strategy": {"kind": "server", "n": 2},
         "batch": {"per_gpu": 1},
     }
+
+
+BIG = {**SMALL, "batch": {"per_gpu": [32, 100_000]}}
+
+
+def test_points_without_a_forecast_are_left_out_and_said() -> None:
+    found = diff(BIG, b_settings=["topology.link=5 Gbit/s"])
+    assert [dict(each.runs[0].axes) for each in found.differences] == [{"batch.per_gpu": 32}]
+    assert [(each.side, dict(each.axes)) for each in found.failed] == [
+        ("A", {"batch.per_gpu": 100_000}),
+        ("B", {"batch.per_gpu": 100_000}),
+    ]
+    assert "Without a forecast: 1\u202fpoint of A and 1\u202fpoint of B" in found.answer[-1]
+    assert [each["side"] for each in found.to_dict()["failed"]] == ["a", "b"]
+
+
+def test_points_of_a_saved_sweep_without_a_forecast_are_left_out_too() -> None:
+    found = diff(sweep(BIG), sweep(BIG))
+    assert len(found.differences) == 1
+    assert len(found.failed) == 2
+
+
+def test_the_only_points_must_have_a_forecast() -> None:
+    with pytest.raises(InputError) as error:
+        diff(SMALL, b_settings=["batch.per_gpu=100000"])
+    assert error.value.mistakes[0].key is not None
+    with pytest.raises(InputError, match="no point has a forecast in both; A: "):
+        diff(sweep(BIG), sweep(BIG), a_settings=["batch.per_gpu=100000"], b_settings=["batch.per_gpu=100000"])
