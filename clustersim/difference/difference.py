@@ -89,6 +89,11 @@ class PointDifference:
         return self.seconds[1] - self.seconds[0]
 
     @property
+    def factor(self) -> float:
+        """How many times as long the longer one takes."""
+        return max(self.seconds) / min(self.seconds)
+
+    @property
     def is_equal(self) -> bool:
         """Whether both runs take the same time, in the same parts."""
         pairs = [self.seconds, *((part.a_s, part.b_s) for part in self.parts)]
@@ -140,12 +145,10 @@ class Difference:
     failed: tuple[FailedPoint, ...] = ()
     effects: tuple[KeyEffect, ...] = ()
 
-    @property
+    @cached_property
     def main(self) -> PointDifference:
         """The points whose times differ by the largest factor; of equal ones the last."""
-        return max(
-            reversed(self.differences), key=lambda each: round(abs(math.log(each.seconds[1] / each.seconds[0])), 9)
-        )
+        return max(reversed(self.differences), key=lambda each: round(each.factor, 9))
 
     @property
     def versions(self) -> tuple[str, str]:

@@ -275,7 +275,7 @@ def _varies(side: Side, key: str) -> bool:
 
 def _values(side: Side, axes: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
     """Return the values of a point for these keys, of its axes or else of its scenario."""
-    scenario = at_point(side.scenario, axes)
+    scenario = at_point(side.scenario, axes) if any(key not in axes for key in keys) else {}
     return tuple(setting_text(axes[key] if key in axes else value_at(scenario, key)) for key in keys)
 
 

@@ -61,7 +61,7 @@ def diff_html(found: Difference) -> str:
 
 def _figures(found: Difference) -> Iterator[Figure]:
     """Yield the waterfalls: that of the main point first, each by part and in detail."""
-    ordered = [found.main, *(each for each in found.differences if each is not found.main)]
+    ordered = sorted(found.differences, key=lambda each: (each is not found.main, -each.factor))
     for point in ordered[:MOST_POINTS]:
         for in_detail in (False, True):
             yield draw_waterfall(waterfall_data(found, point, in_detail))

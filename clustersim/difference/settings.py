@@ -113,10 +113,9 @@ def _put(value: Any, path: list[str], label: Any) -> Any:
 
 
 def _element(elements: list[Any], label: Any) -> Any:
-    for name, element in zip(labels(elements), elements, strict=True):
-        if name == label:
-            return element
-    return label
+    if label in elements:
+        return label
+    return next((each for name, each in zip(labels(elements), elements, strict=True) if name == label), label)
 
 
 def setting_text(value: Any) -> str:
