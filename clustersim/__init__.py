@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clustersim.collectives import ALL_REDUCE as ALL_REDUCE
     from clustersim.collectives import Schedule as Schedule
+    from clustersim.difference import diff as diff
     from clustersim.network import Network as Network
     from clustersim.report import report_html as report_html
     from clustersim.report import report_text as report_text
@@ -31,6 +32,7 @@ _FRONT_DOOR = {
     "Scenario": "clustersim.scenario",
     "Schedule": "clustersim.collectives",
     "Sweep": "clustersim.results",
+    "diff": "clustersim.difference",
     "load_scenario": "clustersim.scenario",
     "load_topology": "clustersim.topology",
     "report_html": "clustersim.report",

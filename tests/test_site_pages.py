@@ -195,6 +195,7 @@ def test_how_right_it_is_has_the_figures_of_the_register() -> None:
         ("result", "run overlap-10gbe --set num_gpus=2 --set num_iterations=1 --json"),
         ("collective", "collective all-reduce --topology titan --algorithm ring --gpus 2 --bytes 1MB --json"),
         ("topology", "topology show titan --json"),
+        ("diff", "diff overlap-10gbe --set num_iterations=1 --a num_gpus=2 --b num_gpus=4 --json"),
     ],
 )
 def test_every_field_of_a_json_document_is_on_its_page(
@@ -205,5 +206,5 @@ def test_every_field_of_a_json_document_is_on_its_page(
     assert main(command.split()) == 0
     document = json.loads(capsys.readouterr().out)
     assert document.pop("schema") == f"clustersim.{section}/1"
-    fields = [*document, *(document.get("runs") or document.get("rows") or [{}])[0]]
+    fields = [*document, *(document.get("runs") or document.get("rows") or document.get("differences") or [{}])[0]]
     assert not [name for name in fields if f"`{name}`" not in text]

@@ -16,6 +16,7 @@ from clustersim import __version__
 from clustersim.cli.calibration import calibrate
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
+from clustersim.cli.comparing import diff
 from clustersim.cli.failure import INTERRUPTED, report_failure, report_interrupt, report_unwritten
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
@@ -48,6 +49,7 @@ app.command()(sweep)
 app.command()(status)
 app.command()(merge)
 app.command()(export)
+app.command()(diff)
 app.command()(plan)
 app.command()(serve)
 app.command()(collective)

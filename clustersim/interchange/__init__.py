@@ -5,7 +5,7 @@ torch.profiler traces, and logs of communication benchmarks. Simulates nothing a
 loaded when they are used.
 """
 
-from clustersim.interchange.csv_file import write_csv
+from clustersim.interchange.csv_file import write_csv, write_rows
 from clustersim.interchange.hf_config import import_hf
 from clustersim.interchange.imported import Imported
 from clustersim.interchange.onnx_model import import_onnx
@@ -30,5 +30,6 @@ __all__ = [
     "write_csv",
     "write_parquet",
     "write_perfetto",
+    "write_rows",
     "write_updates",
 ]

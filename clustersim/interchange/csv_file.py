@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +30,12 @@ def write_csv(sweep: Sweep | HasRows, path: str | Path) -> Path:
     return write_pieces(path, _lines(rows_in(sweep), columns_of(rows_in(sweep))))
 
 
-def _lines(rows: Iterable[dict[str, Cell]], columns: Sequence[str]) -> Iterator[str]:
+def write_rows(rows: Sequence[Mapping[str, Cell]], path: str | Path) -> Path:
+    """Write rows as a CSV file, with the columns of all of them; missing values are empty."""
+    return write_pieces(path, _lines(rows, columns_of(rows)))
+
+
+def _lines(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str]) -> Iterator[str]:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()

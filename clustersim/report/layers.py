@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
@@ -66,19 +67,22 @@ def _joined(bars: list[LayerBar]) -> list[LayerBar]:
     for bar in bars:
         times_s = (f"{value:.6g}" for value in (bar.forward_s, bar.backward_s))
         alike[_NUMBERS.sub("*", bar.name), bar.op, bar.provenance, *times_s].append(bar)
-    return [group[0] if len(group) == 1 else _sum(group, _common_name(group)) for group in alike.values()]
+    return [
+        group[0] if len(group) == 1 else _sum(group, common_name([bar.name for bar in group]))
+        for group in alike.values()
+    ]
 
 
 _NUMBERS = re.compile(r"\d+")
 
 
-def _common_name(bars: list[LayerBar]) -> str:
-    """Return the name of layers that are alike, with a star for the numbers in which they differ.
+def common_name(names: Sequence[str]) -> str:
+    """Return one name for names that differ in numbers alone, with a star for those.
 
-    >>> _common_name([LayerBar(f"h.{number}.conv3", "", 1.0, 2.0, "", 0.0) for number in (4, 7)])
+    >>> common_name(["h.4.conv3", "h.7.conv3"])
     'h.*.conv3'
     """
-    columns = zip(*(re.split(r"(\d+)", bar.name) for bar in bars), strict=True)
+    columns = zip(*(re.split(r"(\d+)", name) for name in names), strict=True)
     return "".join(parts[0] if len(set(parts)) == 1 else "*" for parts in columns)
 
 
