@@ -8,6 +8,7 @@ from dataclasses import replace
 from clustersim.hardware import load_cpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
+from clustersim.kernels.faster import work_at
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.programs.blocking_launches import with_launch_waits
 from clustersim.model import LayerTime, Model, Workload
@@ -48,6 +49,7 @@ def work_of(
         num_shards(point),
     )
     work = _anchored(work, point.anchoring, point.compute.library)
+    work = work_at(work, point.speeds, point.optimizer, point.compute.library)
     if load_transport(point.transport).library.startswith("nccl"):
         return work
     return replace(work, host=work.host._replace(exchange_s=0.0, message_s=0.0))
@@ -84,6 +86,13 @@ def issue_factor(point: Point) -> float:
 def num_shards(point: Point) -> int:
     """Return the number of ranks that shard weights."""
     return point.grid.shard_group_size if point.parallelism.sharding == "zero-3" else 1
+
+
+def share_layouts(point: Point, other: Point) -> None:
+    """Let a training that differs from another in nothing that its layouts depend on have those known of the other."""
+    for (number, gpu), (owner, layout) in [*_CACHE.items()]:
+        if number == id(other) and owner is other:
+            _CACHE[id(point), gpu] = point, layout
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
