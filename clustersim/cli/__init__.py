@@ -16,6 +16,7 @@ from clustersim import __version__
 from clustersim.cli.calibration import calibrate
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
+from clustersim.cli.explaining_why import why
 from clustersim.cli.failure import INTERRUPTED, report_failure, report_interrupt, report_unwritten
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(plan)
+app.command()(why)
 app.command()(serve)
 app.command()(collective)
 app.command()(program)

@@ -196,10 +196,10 @@ def _print_answer(result: Sweep) -> None:
     from clustersim.report.text_table import wrapped
 
     for sentence in findings(result):
-        typer.echo("\n".join(wrapped(sentence, _console_width())))
+        typer.echo("\n".join(wrapped(sentence, console_width())))
 
 
-def _console_width() -> int:
+def console_width() -> int:
     """Return the columns of the terminal; of a pipe those that a table may have."""
     from rich.console import Console
 
@@ -224,7 +224,7 @@ def _print_table(result: Sweep) -> None:
 
     from clustersim.report.terminal import printed
 
-    console = Console(width=_console_width())
+    console = Console(width=console_width())
     for part in printed(result, console.width):
         if isinstance(part, str):
             typer.echo(part)
