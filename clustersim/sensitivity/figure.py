@@ -29,7 +29,9 @@ def gains_data(found: Why) -> Gains:
     rows = (*(each for each in found.gains if not each.idle), found.together)
     parts = {part: [_share(each, part) for each in rows] for part in BREAKDOWN}
     shown = {part: values for part, values in parts.items() if any(values)}
-    return Gains(found.sentences[0].rstrip("."), found.by, rows, shown)
+    best = max(rows[:-1], key=lambda each: each.gain)
+    title = f"The {best.title} gives most: {percent(best.gain)} if it is {percent(found.by)} faster"
+    return Gains(title, found.by, rows, shown)
 
 
 def _share(each: Gain, part: str) -> float:
@@ -42,8 +44,7 @@ def draw_gains(data: Gains) -> Figure:
     """Draw a row for each resource, and a line at the change itself."""
     places = list(range(len(data.rows)))
     names = [each.title for each in data.rows]
-    longest = max([100 * data.by, *(100 * each.gain for each in data.rows)])
-    least = min([0.0, *(100 * each.gain for each in data.rows)])
+    longest, least = max(100 * data.by, *_ends(data)), -max(_ends(data, sign=-1))
     drawn = layout(
         110 + 32 * len(places),
         barmode="relative",
@@ -74,6 +75,12 @@ def draw_gains(data: Gains) -> Figure:
     return Figure(data.title, under, traces, drawn, narrow, table=_table(data))
 
 
+def _ends(data: Gains, sign: int = 1) -> list[float]:
+    """Return the length of each row's parts above zero, or with a `sign` of -1 of those below [num_rows]."""
+    columns = data.parts.values()
+    return [sum(max(0.0, sign * values[place]) for values in columns) for place in range(len(data.rows))]
+
+
 def _line(at: float) -> Json:
     line = {"color": "@muted", "width": 1, "dash": "dot"}
     return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}
@@ -102,7 +109,7 @@ def _labels(data: Gains) -> Json:
     return {
         "type": "scatter",
         "mode": "text",
-        "x": [max(0.0, 100 * each.gain) for each in data.rows],
+        "x": _ends(data),
         "y": list(range(len(data.rows))),
         "text": [f"  {percent(each.gain, signed=True)}" for each in data.rows],
         "textposition": "middle right",

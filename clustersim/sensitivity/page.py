@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from clustersim.report.page import card, grid, page, part
+from clustersim.report.page import bullets, card, grid, page, part
 from clustersim.report.panel import Panel
 from clustersim.report.words import percent
 from clustersim.results import write_atomically
@@ -34,7 +34,7 @@ def _header(found: Why) -> Iterator[str]:
     first, *others = found.sentences
     yield (
         f'<header><p class="name">{escape(title_of(found))}</p><h1>{escape(first)}</h1>'
-        f'<p class="more">{escape(" ".join(others))}</p></header>'
+        f"{bullets(others)}</header>"
     )
 
 

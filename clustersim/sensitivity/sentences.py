@@ -29,7 +29,7 @@ def sentences(found: Why) -> tuple[str, ...]:
 def _all(found: Why) -> Iterator[str]:
     help_ = [each for each in found.gains if each.elasticity >= HELPS]
     yield _limit(found, help_)
-    yield _others(help_[1:])
+    yield _others(help_)
     yield _useless(found)
     yield _sum(found)
     yield from _to_buy(found)
@@ -44,26 +44,33 @@ def _limit(found: Why, help_: Sequence[Gain]) -> str:
         return f"{subject}, and no single resource makes that faster"
     first = help_[0]
     much = "limits" if first.elasticity >= 0.5 else "limits most"
-    more = f"{percent(found.by)} more gives {percent(first.gain)}"
-    return f"{subject}; the {first.title} {much}: {more}{_saved(first)}"
+    return f"{subject}; the {first.title} {much}: {percent(found.by)} more gives {percent(first.gain)}"
 
 
 def _saved(gain: Gain) -> str:
     """Say which parts of an iteration become shorter."""
     parts = sorted(gain.saved_s.items(), key=lambda item: -item[1])
     total = sum(max(0.0, seconds) for _, seconds in parts)
-    told = [f"{LABELS[part]} {duration(seconds)}" for part, seconds in parts[:2] if seconds > 0.1 * total > 0]
-    return f" (less in each iteration: {', '.join(told)})" if told else ""
+    told = [f"{duration(seconds)} less {LABELS[part]}" for part, seconds in parts[:2] if seconds > 0.1 * total > 0]
+    return f"each iteration then has {_listed(told)}" if told else ""
+
+
+def _longer(gain: Gain) -> str:
+    """Say which part of an iteration becomes longer most, as where the library then chooses otherwise."""
+    part = min(gain.saved_s, key=lambda name: gain.saved_s[name])
+    return f" ({LABELS[part]} {duration(-gain.saved_s[part])} longer)" if gain.saved_s[part] < 0 else ""
 
 
 def _others(gains: Sequence[Gain]) -> str:
+    """Say what becomes shorter with the first resource, and what the next ones give."""
     if not gains:
         return ""
-    told = [f"the {each.title} gives {percent(each.gain)}" for each in gains[:_MOST_NAMED]]
-    rest = gains[_MOST_NAMED:]
+    first, others = gains[0], gains[1:]
+    told = [f"the {each.title} gives {percent(each.gain)}" for each in others[:_MOST_NAMED]]
+    rest = others[_MOST_NAMED:]
     if rest:
         told.append(f"{plural(len(rest), 'other resource')} at most {percent(rest[0].gain)} each")
-    return f"then {_listed(told)}"
+    return "; ".join(filter(None, (_saved(first), told and f"next, {_listed(told)}")))
 
 
 def _useless(found: Why) -> str:
@@ -73,7 +80,7 @@ def _useless(found: Why) -> str:
     told = []
     if below:
         told.append(f"next to nothing from: {', '.join(each.title for each in below)}")
-    told += [f"a faster {each.title} makes the run {percent(-each.gain)} slower" for each in slower]
+    told += [f"with a higher {each.title} the run is {percent(-each.gain)} slower{_longer(each)}" for each in slower]
     return "; ".join(told)
 
 
@@ -146,4 +153,4 @@ def money(dollars: float) -> str:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return "".join(texts) if len(texts) < 2 else f"{', '.join(texts[:-1])} and {texts[-1]}"
