@@ -71,7 +71,7 @@ def _share(text: str) -> float:
     >>> _share("10%"), _share("0.25")
     (0.1, 0.25)
     """
-    from clustersim.sensitivity.why import MOST
+    from clustersim.sensitivity.differences import MOST
 
     number, is_percent = text.strip().removesuffix("%"), text.strip().endswith("%")
     try:

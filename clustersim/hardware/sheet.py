@@ -56,7 +56,6 @@ class Gpu(Sheet):
     dollars_per_hour: float | None = None
     boards: tuple[str, ...] = ()
     of_sheet: Gpu | None = None
-    of_sheet: Gpu | None = None
 
     @property
     def board(self) -> str:

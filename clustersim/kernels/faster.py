@@ -5,8 +5,8 @@ such as launches. With rates and these times f, m and k times as fast, it is
 
     T(F f / k, M m / k) / k
 
-since all of it scales: with f = m = k it is T(F, M) / k. Each layer's known time, also a measured or a published one, is
-multiplied by the ratio of this to T(F, M) by the law of the layer.
+since all of it scales: with f = m = k it is T(F, M) / k. Each layer's known time, also a measured or a published one,
+is multiplied by the ratio of this to T(F, M) by the law of the layer.
 """
 
 from __future__ import annotations

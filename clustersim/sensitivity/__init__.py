@@ -9,12 +9,12 @@ knobs of `what_if`. It models nothing itself: `Speeds` of a point say how fast a
 | `point` | the one point of a scenario that is explained |
 | `forecasts` | forecasts of changed points, in this process or in several |
 | `upgrades` | hardware with a name: the next GPU, link, card |
-| `why` | the question as a whole |
+| `differences` | the whole: forward differences, then upgrades |
 | `result` | the answer as plain data |
-| `sentences`, `table`, `figure` | the answer in words, for a terminal, and as a page |
+| `sentences`, `table`, `figure`, `page` | the answer in words, for a terminal, and as a page |
 """
 
+from clustersim.sensitivity.differences import why
 from clustersim.sensitivity.result import WHY_SCHEMA, Gain, Upgrade, Why
-from clustersim.sensitivity.why import why
 
 __all__ = ["WHY_SCHEMA", "Gain", "Upgrade", "Why", "why"]

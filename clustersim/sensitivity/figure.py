@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend, names_over
@@ -16,7 +17,7 @@ _LEAST = 0.02
 
 @dataclass(frozen=True)
 class Gains:
-    """The figure in numbers: gains in percent, of which `parts[part]` [num_rows] are from that part of the breakdown."""
+    """The figure in numbers: `parts[part]` [num_rows] is the gain in percent from that part of the breakdown."""
 
     title: str
     by: float
@@ -121,7 +122,7 @@ def _labels(data: Gains) -> Json:
 
 def _table(data: Gains) -> FigureTable:
     headings = ("resource", "gain (%)", "elasticity", *(f"{LABELS[part]}, less (s)" for part in data.parts))
-    rows = [
+    rows: list[Sequence[str | float | None]] = [
         (each.title, 100 * each.gain, each.elasticity, *(each.saved_s.get(part, 0.0) for part in data.parts))
         for each in data.rows
     ]

@@ -32,17 +32,14 @@ def why_html(found: Why) -> str:
 
 def _header(found: Why) -> Iterator[str]:
     first, *others = found.sentences
-    yield (
-        f'<header><p class="name">{escape(title_of(found))}</p><h1>{escape(first)}</h1>'
-        f"{bullets(others)}</header>"
-    )
+    yield (f'<header><p class="name">{escape(title_of(found))}</p><h1>{escape(first)}</h1>{bullets(others)}</header>')
 
 
 def _tables(found: Why) -> Iterator[str]:
     yield part("Resources")
     under = (
-        f"Each resource is {percent(found.by)} faster alone, its rates higher and its delays shorter, in a simulation of "
-        "its own. The elasticity is 1 where the run is as much faster as the resource."
+        f"Each resource is {percent(found.by)} faster alone, its rates higher and its delays shorter, in a simulation "
+        "of its own. The elasticity is 1 where the run is as much faster as the resource."
     )
     if found.dollars_per_hour is not None:
         under += " A gain is worth the price of the GPU times the gain."
@@ -50,7 +47,7 @@ def _tables(found: Why) -> Iterator[str]:
     if found.upgrades:
         yield part("Upgrades")
         under = (
-            "Hardware with a name. A price is that of the GPU's sheet, or the scenario's; links and cards have none. At "
-            "the price under “pays up to”, an hour of a GPU with the upgrade trains at the cost of now."
+            "Hardware with a name. A price is that of the GPU's sheet, or the scenario's; links and cards have none. "
+            "At the price under “pays up to”, an hour of a GPU with the upgrade trains at the cost of now."
         )
         yield card("What could be bought", under, grid(*upgrade_rows(found), UPGRADE_WORDS), long=True)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clustersim.errors import InputError
+from clustersim.parallelism import ModelLayout
 from clustersim.scenario import Point, Scenario, SweepPoint, load_scenario
-from clustersim.simulate import AnchorFit, Workloads, fit_scenario
 from clustersim.sensitivity.forecasts import forecast_alone
+from clustersim.simulate import AnchorFit, Workloads, fit_scenario
 from clustersim.what_if.base import SIZES, Base, base_of
 from clustersim.what_if.changes import set_texts
 
@@ -55,6 +56,20 @@ def choose(source: Source, overrides: Sequence[str], exact: bool, workloads: Wor
     if len(alone.points()) > 1:
         raise _refused(loaded, points)
     return Chosen(loaded.name, source, texts, axes, len(points), base_of(alone), found)
+
+
+def with_stages_kept(point: Point, layout: ModelLayout | None) -> Point:
+    """Return the point with the layers of its pipeline stages as they are, given its layout.
+
+    Stages are balanced by the time of layers. Where rates differ a little they could be cut elsewhere, which is another
+    change than that of a rate.
+    """
+    if layout is None or point.parallelism.kind != "grid" or point.parallelism.stages is not None:
+        return point
+    if len(layout.parts) == 1 or len(layout.parts) != point.grid.pipeline * point.parallelism.chunks:
+        return point
+    stages = [len(part.pieces) for part in layout.parts]
+    return point.model_copy(update={"parallelism": point.parallelism.model_copy(update={"stages": stages})})
 
 
 def _fastest(

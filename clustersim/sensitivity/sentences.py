@@ -70,7 +70,7 @@ def _others(gains: Sequence[Gain]) -> str:
     rest = others[_MOST_NAMED:]
     if rest:
         told.append(f"{plural(len(rest), 'other resource')} at most {percent(rest[0].gain)} each")
-    return "; ".join(filter(None, (_saved(first), told and f"next, {_listed(told)}")))
+    return "; ".join(filter(None, (_saved(first), f"next, {_listed(told)}" if told else "")))
 
 
 def _useless(found: Why) -> str:

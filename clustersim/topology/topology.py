@@ -98,9 +98,7 @@ class Topology:
         names, kinds = self.link_kinds
         rates = np.array([speeds.of_link(name) for name in names])[kinds]
         delay = 1 / speeds.factor(LATENCY)
-        links = replace(
-            self.links, bytes_per_s=self.links.bytes_per_s * rates, latency_s=self.links.latency_s * delay
-        )
+        links = replace(self.links, bytes_per_s=self.links.bytes_per_s * rates, latency_s=self.links.latency_s * delay)
         made = replace(self, links=links, speeds=speeds)
         found = ("_routes", "_route_cache", "link_kinds", "gpu_hosts", "gpu_domains")
         vars(made).update({name: getattr(self, name) for name in found})

@@ -15,7 +15,7 @@ from clustersim.hardware.speeds import Speeds
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario
 from clustersim.sensitivity.forecasts import Progress, Task, forecast_all, forecast_alone
-from clustersim.sensitivity.point import Chosen, choose
+from clustersim.sensitivity.point import Chosen, choose, with_stages_kept
 from clustersim.sensitivity.resources import Resource, resources_of
 from clustersim.sensitivity.result import Gain, Upgrade, Why, gain_of
 from clustersim.sensitivity.sentences import sentences
@@ -68,8 +68,8 @@ def why(
     check_callable("progress", progress, "a function of a share and a name")
     workloads = Workloads()
     chosen = choose(scenario, overrides, exact, workloads)
-    point = chosen.point
-    setup = Setup(point, workloads, detail=False)
+    setup = Setup(chosen.point, workloads, detail=False)
+    point = with_stages_kept(chosen.point, setup.laid_out)
     before = forecast_alone(point, exact, workloads)
     resources = resources_of(setup, before)
     offered = candidates(chosen) if upgrades else []
