@@ -14,7 +14,7 @@ from clustersim.hardware import load_gpu
 from clustersim.hardware.speeds import Speeds
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario
-from clustersim.sensitivity.forecasts import Progress, Task, forecast_all, forecast_alone
+from clustersim.sensitivity.forecasts import Progress, ChangedPoint, forecast_all, forecast_alone
 from clustersim.sensitivity.point import Chosen, choose, with_stages_kept
 from clustersim.sensitivity.resources import Resource, resources_of
 from clustersim.sensitivity.result import Gain, Upgrade, Why, gain_of
@@ -74,7 +74,7 @@ def why(
     resources = resources_of(setup, before)
     offered = candidates(chosen) if upgrades else []
     tasks = _tasks(point, resources, by)
-    more = [Task(each.point, each.upgrade.then) for each in offered if each.point is not None]
+    more = [ChangedPoint(each.point, each.upgrade.then) for each in offered if each.point is not None]
     found = forecast_all([*tasks.values(), *more], point, exact, workers, workloads, progress)
     runs = dict(zip(tasks, found[: len(tasks)], strict=True))
     price = hourly_price(before)
@@ -117,15 +117,15 @@ def _told(
     return replace(found, sentences=sentences(found))
 
 
-def _tasks(point: Point, resources: Sequence[Resource], by: float) -> dict[str, Task]:
+def _tasks(point: Point, resources: Sequence[Resource], by: float) -> dict[str, ChangedPoint]:
     """Return the points to forecast: each resource that may matter is faster alone, then all of them are."""
     alone = {
-        each.name: Task(point.at_speeds(Speeds.of({each.name: 1 + by})), each.title)
+        each.name: ChangedPoint(point.at_speeds(Speeds.of({each.name: 1 + by})), each.title)
         for each in resources
         if not each.idle
     }
     every = Speeds.of({each.name: 1 + by for each in resources})
-    return {**alone, TOGETHER: Task(point.at_speeds(every), "everything together")}
+    return {**alone, TOGETHER: ChangedPoint(point.at_speeds(every), "everything together")}
 
 
 def _gain(

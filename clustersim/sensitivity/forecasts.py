@@ -16,7 +16,7 @@ Progress = Callable[[float, str], None]
 """Takes the share of the work that is done, 0 to 1, and what is in progress."""
 
 
-class Task(NamedTuple):
+class ChangedPoint(NamedTuple):
     """A point to forecast, and its name for the progress."""
 
     point: Point
@@ -29,7 +29,7 @@ def forecast_alone(point: Point, exact: bool, workloads: Workloads) -> Run:
 
 
 def forecast_all(
-    tasks: Sequence[Task], before: Point, exact: bool, workers: int, workloads: Workloads, progress: Progress
+    tasks: Sequence[ChangedPoint], before: Point, exact: bool, workers: int, workloads: Workloads, progress: Progress
 ) -> list[Run | InputError]:
     """Return the forecast of each task, or why it is refused; `before` is the point without changes.
 

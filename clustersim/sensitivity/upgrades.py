@@ -27,14 +27,14 @@ MOST_GPUS = 8
 """Other GPUs that are tried at most."""
 
 
-class Candidate(NamedTuple):
+class Offer(NamedTuple):
     """An upgrade and its point; None where the scenario refuses it."""
 
     upgrade: Upgrade
     point: Point | None
 
 
-def candidates(chosen: Chosen) -> list[Candidate]:
+def candidates(chosen: Chosen) -> list[Offer]:
     """Return the upgrades of a point: faster GPUs that its hosts can have, the next link, more cards, more GPUs."""
     found = []
     for knob in _knobs(chosen.base):
@@ -45,9 +45,9 @@ def candidates(chosen: Chosen) -> list[Candidate]:
             try:
                 point = load_scenario(chosen.source, [*chosen.texts, *texts]).points()[0].point
             except InputError as error:
-                found.append(Candidate(replace(upgrade, refused=error.mistakes[0].message), None))
+                found.append(Offer(replace(upgrade, refused=error.mistakes[0].message), None))
                 continue
-            found.append(Candidate(upgrade, chosen.anchored(point)))
+            found.append(Offer(upgrade, chosen.anchored(point)))
     return found
 
 
