@@ -91,8 +91,10 @@ def num_shards(point: Point) -> int:
 def share_layouts(point: Point, other: Point) -> None:
     """Let a training that differs from another in nothing that its layouts depend on have those known of the other."""
     for (number, gpu), (owner, layout) in [*_CACHE.items()]:
-        if number == id(other) and owner is other:
-            _CACHE[id(point), gpu] = point, layout
+        if number == id(other):
+            del _CACHE[number, gpu]
+            _keep((number, gpu), owner, layout)
+            _keep((id(point), gpu), point, layout)
 
 
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
@@ -103,10 +105,14 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
     """
     key = id(point), whole.gpu.name
     if key not in _CACHE:
-        if len(_CACHE) >= _CACHE_SIZE:
-            del _CACHE[next(iter(_CACHE))]
-        _CACHE[key] = point, _computed(point, whole, given_times)
+        _keep(key, point, _computed(point, whole, given_times))
     return _CACHE[key][1]
+
+
+def _keep(key: tuple[int, str], point: Point, layout: ModelLayout) -> None:
+    if len(_CACHE) >= _CACHE_SIZE:
+        del _CACHE[next(iter(_CACHE))]
+    _CACHE[key] = point, layout
 
 
 _CACHE_SIZE = 4

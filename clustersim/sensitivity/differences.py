@@ -14,7 +14,7 @@ from clustersim.hardware import load_gpu
 from clustersim.hardware.speeds import Speeds
 from clustersim.results import Run
 from clustersim.scenario import Point, Scenario
-from clustersim.sensitivity.forecasts import Progress, ChangedPoint, forecast_all, forecast_alone
+from clustersim.sensitivity.forecasts import ChangedPoint, Progress, forecast_all, forecast_alone
 from clustersim.sensitivity.point import Chosen, choose, with_stages_kept
 from clustersim.sensitivity.resources import Resource, resources_of
 from clustersim.sensitivity.result import Gain, Upgrade, Why, gain_of

@@ -41,15 +41,21 @@ def forecast_all(
         progress(num_done / len(tasks), tasks[number].name)
 
     if workers == 1 or len(tasks) == 1:
-        found: list[Run | InputError] = []
-        for number, task in enumerate(tasks):
-            if task.point.speeds.factors and not task.point.speeds.of_compute.factors:
-                share_layouts(task.point, before)
-            found.append(_forecast((task.point, exact), workloads))
-            on_done(number, number + 1)
-        return found
+        found: dict[int, Run | InputError] = {}
+        for number in sorted(range(len(tasks)), key=lambda number: not _shares(tasks[number].point)):
+            point = tasks[number].point
+            if _shares(point):
+                share_layouts(point, before)
+            found[number] = _forecast((point, exact), workloads)
+            on_done(number, len(found))
+        return [found[number] for number in range(len(tasks))]
     with ProcessPool(workers) as pool:
         return pool.map(_forecast_elsewhere, [(task.point, exact) for task in tasks], on_done)
+
+
+def _shares(point: Point) -> bool:
+    """Return whether a point differs from that without changes in nothing that its layouts depend on."""
+    return bool(point.speeds.factors) and not point.speeds.of_compute.factors
 
 
 def _forecast(task: tuple[Point, bool], workloads: Workloads) -> Run | InputError:

@@ -87,7 +87,9 @@ def _useless(found: Why) -> str:
 def _sum(found: Why) -> str:
     """Say what all resources give together, and why that is not the sum of what each gives."""
     total, all_ = sum(each.gain for each in found.gains), found.together.gain
-    told = f"all of them {percent(found.by)} faster give {percent(all_)}"
+    told = f"everything {percent(found.by)} faster gives {percent(all_)}"
+    if abs(found.together.elasticity - 1) > HELPS / 2:
+        told += ", not the same, since some times have no rate here or a library chooses otherwise"
     if abs(total - all_) < _SHOWS:
         return told
     why = (

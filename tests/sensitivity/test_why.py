@@ -14,7 +14,7 @@ import clustersim
 from clustersim.cli import main
 from clustersim.errors import InputError
 from clustersim.hardware.speeds import LATENCY, LIBRARY, Speeds
-from clustersim.scenario import load_scenario
+from clustersim.scenario import Point, layout, load_scenario
 from clustersim.sensitivity import WHY_SCHEMA, Why, why
 from clustersim.sensitivity.figure import gains_data
 from clustersim.sensitivity.forecasts import forecast_alone
@@ -259,3 +259,18 @@ def test_a_wrong_share_is_a_usage_error(text: str) -> None:
 def test_a_wrong_scenario_is_an_input_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "firecaffe-nim", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["schema"] == "clustersim.error/1"
+
+
+def test_layouts_are_shared_where_compute_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = []
+
+    def counted(point: Point, *args: Any) -> Any:
+        computed.append(point.speeds)
+        return compute(point, *args)
+
+    compute = layout._computed
+    monkeypatch.setattr(layout, "_computed", counted)
+    why("gpt-3d", ["parallelism.tensor=8", "parallelism.pipeline=2"], upgrades=False)
+    with_speeds = [each for each in computed if each.factors]
+    assert with_speeds
+    assert all(each.of_compute.factors for each in with_speeds)
