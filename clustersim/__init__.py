@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clustersim.results import Sweep as Sweep
     from clustersim.scenario import Scenario as Scenario
     from clustersim.scenario import load_scenario as load_scenario
+    from clustersim.sensitivity import why as why
     from clustersim.simulate import simulate as simulate
     from clustersim.sweep import sweep as sweep
     from clustersim.topology import load_topology as load_topology
@@ -39,6 +40,7 @@ _FRONT_DOOR = {
     "report_text": "clustersim.report",
     "simulate": "clustersim.simulate",
     "sweep": "clustersim.sweep",
+    "why": "clustersim.sensitivity",
     "write_report": "clustersim.report",
 }
 __all__ = ["__version__", *_FRONT_DOOR]

@@ -17,6 +17,7 @@ from clustersim.cli.calibration import calibrate
 from clustersim.cli.clusters import topology
 from clustersim.cli.collectives import collective
 from clustersim.cli.comparing import diff
+from clustersim.cli.explaining_why import why
 from clustersim.cli.failure import INTERRUPTED, report_failure, report_interrupt, report_unwritten
 from clustersim.cli.files import copy, schema
 from clustersim.cli.forecast import report, run
@@ -51,6 +52,7 @@ app.command()(merge)
 app.command()(export)
 app.command()(diff)
 app.command()(plan)
+app.command()(why)
 app.command()(serve)
 app.command()(collective)
 app.command()(program)

@@ -13,6 +13,7 @@ from clustersim.collectives.nccl_1 import (
     nccl_1_ring,
 )
 from clustersim.hardware import load_gpu, load_transport
+from clustersim.hardware.speeds import GPU_MEMORY
 from clustersim.network.paths import BYTES_MOVED_PER_ADDED
 from clustersim.topology import Topology
 
@@ -38,7 +39,8 @@ def _one_block_pauses_s(
     one another: a warp writes what it has read, and all warps of a block go through the same loop. None where the
     GPUs' sheets do not give that rate. The last copy of a block sends nothing over a link.
     """
-    rates = [_block_bytes_per_s(topology.gpu_sheets[gpu]) for gpu in gpus.tolist()]
+    speed = topology.speeds.factor(GPU_MEMORY)
+    rates = [speed * _block_bytes_per_s(topology.gpu_sheets[gpu]) for gpu in gpus.tolist()]
     if not np.isfinite(rates).any():
         return None
     chunk = float(schedule.step(0).num_bytes.max())

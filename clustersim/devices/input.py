@@ -88,6 +88,11 @@ class Input(Spec):
             raise InputError(mistakes)
         return self
 
+    def times(self, factor: float) -> Self:
+        """Return an input whose hosts and storage are `factor` times as fast."""
+        limits = {"decode": self.decode, "storage": self.storage}
+        return self.model_copy(update={key: rate * factor for key, rate in limits.items() if rate is not None})
+
     def samples_per_s(self, hosts: np.ndarray) -> float:
         """Return the highest rate of samples that the input can feed to GPUs on `hosts` [num_ranks], all at one rate.
 

@@ -34,7 +34,8 @@ class Gpu(Sheet):
     read rate of all multiprocessors together; None where it is not known. `variability` is the standard deviation over
     the mean of the training time of GPUs of this kind; None where it is not known. `boards` names the sheets of other
     boards that are sold under the same name. `product_share` is the share of its tensor cores' peak that large matrix
-    products reach, for a GPU whose kernels no fit covers; None where the architecture's constants say it.
+    products reach, for a GPU whose kernels no fit covers; None where the architecture's constants say it. `of_sheet` is
+    set where rates are multiples of a sheet's (`speeds`): the GPU with the sheet's own.
     """
 
     architecture: str
@@ -54,6 +55,7 @@ class Gpu(Sheet):
     product_share: float | None = None
     dollars_per_hour: float | None = None
     boards: tuple[str, ...] = ()
+    of_sheet: Gpu | None = None
 
     @property
     def board(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from clustersim.hardware import load_cpu, load_transport
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels import build_workload
+from clustersim.kernels.faster import work_at
 from clustersim.kernels.layer_times import Library
 from clustersim.kernels.programs.blocking_launches import with_launch_waits
 from clustersim.model import LayerTime, Model, Workload
@@ -48,6 +49,7 @@ def work_of(
         num_shards(point),
     )
     work = _anchored(work, point.anchoring, point.compute.library)
+    work = work_at(work, point.speeds, point.optimizer, point.compute.library)
     if load_transport(point.transport).library.startswith("nccl"):
         return work
     return replace(work, host=work.host._replace(exchange_s=0.0, message_s=0.0))
@@ -86,6 +88,15 @@ def num_shards(point: Point) -> int:
     return point.grid.shard_group_size if point.parallelism.sharding == "zero-3" else 1
 
 
+def share_layouts(point: Point, other: Point) -> None:
+    """Let a training that differs from another in nothing that its layouts depend on have those known of the other."""
+    for (number, gpu), (owner, layout) in [*_CACHE.items()]:
+        if number == id(other):
+            del _CACHE[number, gpu]
+            _keep((number, gpu), owner, layout)
+            _keep((id(point), gpu), point, layout)
+
+
 def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | None] | None) -> ModelLayout:
     """Return the layout of a point; `whole` is the work of the whole model for a micro-batch on the mean GPU.
 
@@ -94,10 +105,14 @@ def layout_of(point: Point, whole: Workload, given_times: Sequence[LayerTime | N
     """
     key = id(point), whole.gpu.name
     if key not in _CACHE:
-        if len(_CACHE) >= _CACHE_SIZE:
-            del _CACHE[next(iter(_CACHE))]
-        _CACHE[key] = point, _computed(point, whole, given_times)
+        _keep(key, point, _computed(point, whole, given_times))
     return _CACHE[key][1]
+
+
+def _keep(key: tuple[int, str], point: Point, layout: ModelLayout) -> None:
+    if len(_CACHE) >= _CACHE_SIZE:
+        del _CACHE[next(iter(_CACHE))]
+    _CACHE[key] = point, layout
 
 
 _CACHE_SIZE = 4

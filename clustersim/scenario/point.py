@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationInfo, model_validator
 
 from clustersim.errors import InputError, Mistake
+from clustersim.hardware.speeds import AS_SHEETS, INPUT, Speeds
 from clustersim.model.layer import Anchoring
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.fine_tuning_checks import lora_mistakes, packing_mistakes
@@ -62,6 +63,7 @@ class Point(PointKeys):
     )
 
     _anchoring: Anchoring | None = PrivateAttr(default=None)
+    _speeds: Speeds = PrivateAttr(default=AS_SHEETS)
 
     @property
     def anchoring(self) -> Anchoring | None:
@@ -73,6 +75,25 @@ class Point(PointKeys):
         point = self.model_copy()
         point._anchoring = anchoring
         return point
+
+    @property
+    def speeds(self) -> Speeds:
+        """How fast parts of the cluster are, relative to their sheets."""
+        return self._speeds
+
+    def at_speeds(self, speeds: Speeds) -> Self:
+        """Return the same training, and the jobs beside it, on a cluster as fast as `speeds` say.
+
+        Its input is as it is here, times the factor of the input.
+        """
+        changed: dict[str, Any] = {}
+        if self.input is not None and speeds.factor(INPUT) != 1:
+            changed["input"] = self.input.times(speeds.factor(INPUT))
+        if not isinstance(self.jobs, int):
+            changed["jobs"] = [job.at_speeds(speeds) for job in self.jobs]
+        made = self.model_copy(update=changed)
+        made._speeds = speeds
+        return made
 
     @property
     def has_length(self) -> bool:

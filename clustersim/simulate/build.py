@@ -14,6 +14,7 @@ from clustersim.errors import InputError
 from clustersim.execution.job import Job
 from clustersim.hardware import load_gpu
 from clustersim.hardware.sheet import Transport
+from clustersim.kernels.faster import faster_gpu
 from clustersim.kernels.kernel_constants import moved_s
 from clustersim.network import Network
 from clustersim.program import Iteration
@@ -109,8 +110,9 @@ def _link_disturbances(
 
 def _moved_s_per_byte(setup: Setup, gpus: np.ndarray) -> np.ndarray:
     """Return the seconds per byte of kernels that only move memory on each GPU [num_ranks]."""
-    kinds, factor = setup.kinds(gpus), setup.reference.kernel_factor
-    each = {kind: factor * setup.slowest_of(kind) * moved_s(1.0, load_gpu(kind), 0) for kind in dict.fromkeys(kinds)}
+    kinds, factor, speeds = setup.kinds(gpus), setup.reference.kernel_factor, setup.point.speeds.of_gpu
+    of_kind = {kind: faster_gpu(load_gpu(kind), *speeds) for kind in dict.fromkeys(kinds)}
+    each = {kind: factor * setup.slowest_of(kind) * moved_s(1.0, gpu, 0) for kind, gpu in of_kind.items()}
     return np.array([each[kind] for kind in kinds])
 
 

@@ -12,6 +12,7 @@ from clustersim.errors import InputError
 from clustersim.hardware import LINKS, load_cpu, load_gpu, load_link, load_transport
 from clustersim.hardware.boards import other_boards
 from clustersim.hardware.sheet import Sheet, Transport
+from clustersim.hardware.speeds import HOST, Speeds, transport_at
 from clustersim.kernels import Compression, check_memory
 from clustersim.model import LayerTime, Workload, parameter_tensors
 from clustersim.model.casts import casts_of
@@ -72,8 +73,9 @@ class Setup:
     ):
         self.point, self.detail = point, detail
         self.numba_from_messages = numba_from_messages  # of its networks (see `Network`)
-        self.transport: Transport = load_transport(point.transport)
+        self.transport: Transport = transport_at(load_transport(point.transport), point.speeds)
         self.topology = _with_background_traffic(build_topology(point.topology), point.background_traffic)
+        self.topology = _at_speeds(self.topology, point.speeds)
         into_bytes_per_s, from_bytes_per_s = self.transport.receiving_bytes_per_s, self.transport.sending_bytes_per_s
         if into_bytes_per_s is not None and from_bytes_per_s is not None:
             share = self.transport.efficiency  # payload as a share of a link's rate
@@ -152,6 +154,7 @@ class Setup:
             issue_factor(point),
             point.transport,
             point.anchoring,
+            point.speeds.of_compute,
             *asked,
         )
         return self._workloads.get(key, lambda: work_of(point, *known))
@@ -209,7 +212,8 @@ class Setup:
 
     def _kind_of(self, work: Workload) -> str:
         """Return the kind of the GPU that does this work, as the topology names it."""
-        return next(kind for kind in self.kinds_in_use if load_gpu(kind) == work.gpu)
+        sheet = work.gpu.of_sheet or work.gpu
+        return next(kind for kind in self.kinds_in_use if load_gpu(kind) == sheet)
 
     @property
     def compression(self) -> Compression:
@@ -287,7 +291,7 @@ class Setup:
         issue = self.point.optimizer.issue
         if issue is None or self.num_workers == 1:
             return own_s
-        return max(own_s, issue.seconds(self._gpus_of_fullest_host))
+        return max(own_s, issue.seconds(self._gpus_of_fullest_host) / self.point.speeds.factor(HOST))
 
     @cached_property
     def _gpus_of_fullest_host(self) -> int:
@@ -454,6 +458,12 @@ def _with_background_traffic(topology: Topology, share: float) -> Topology:
     between_switches = (hosts[links.src] < 0) & (hosts[links.dst] < 0)
     left = np.where(between_switches, 1 - share, 1.0)
     return replace(topology, links=replace(links, bytes_per_s=links.bytes_per_s * left))
+
+
+@lru_cache(maxsize=4)
+def _at_speeds(topology: Topology, speeds: Speeds) -> Topology:
+    """Return the cluster with links and memories as fast as `speeds` say. The latest are cached."""
+    return topology.at_speeds(speeds) if speeds.factors else topology
 
 
 def _spec_text(spec: Spec) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.hardware import load_cpu
+from clustersim.hardware.speeds import AS_SHEETS, HOST_MEMORY, LATENCY, Speeds
 from clustersim.topology.routes import RouteCache, Routes
 
 if TYPE_CHECKING:
@@ -83,10 +84,25 @@ class Topology:
     processes: Processes | None = None  # nodes of processes (`with_processes`)
     first_of_socket: np.ndarray | None = None  # [num_nodes] the GPU whose adapter channels use, if it is not
     # each GPU's own (`one_adapter_per_socket`)
+    speeds: Speeds = AS_SHEETS  # of memories whose rates are no links (`core_bytes_per_s`)
 
     @property
     def num_gpus(self) -> int:
         return len(self.gpus)
+
+    def at_speeds(self, speeds: Speeds) -> Topology:
+        """Return the same cluster with links and memories as fast as `speeds` say.
+
+        Its routes are the same, and both share those that are found.
+        """
+        names, kinds = self.link_kinds
+        rates = np.array([speeds.of_link(name) for name in names])[kinds]
+        delay = 1 / speeds.factor(LATENCY)
+        links = replace(self.links, bytes_per_s=self.links.bytes_per_s * rates, latency_s=self.links.latency_s * delay)
+        made = replace(self, links=links, speeds=speeds)
+        found = ("_routes", "_route_cache", "link_kinds", "gpu_hosts", "gpu_domains")
+        vars(made).update({name: getattr(self, name) for name in found})
+        return made
 
     @cached_property
     def num_hosts(self) -> int:
@@ -222,7 +238,7 @@ class Topology:
         sheet = self.host_sheets[host] if 0 <= host < len(self.host_sheets) else None
         if sheet is None or self.node_kinds[node] not in ("memory", "process"):
             return None
-        return load_cpu(sheet).core_bytes_per_s
+        return load_cpu(sheet).core_bytes_per_s * self.speeds.factor(HOST_MEMORY)
 
     @cached_property
     def link_kinds(self) -> tuple[list[str], np.ndarray]:

@@ -96,11 +96,17 @@ def kernel_seconds(
 ) -> LayerKernels:
     """Return the seconds of kernels, by the law or from the tables that hold for the GPU.
 
+    Where the GPU's rates are multiples of its sheet's, times from a table change as the law's do.
     `flash` is the kernel of fused attention of a layer that does not name one. Products from a table are as slow in
     training, beside a product that is timed alone, as those of the law, whose constants are fitted to such times
     (`gemm_derating`).
     """
     law_s = gemm_seconds([each.gemm for each in products], rates, constants)
+    if gpu.of_sheet is not None and source == "measured":
+        sheet_rates = _rates_of_sheet(rates, gpu, gpu.of_sheet)
+        found = kernel_seconds(source, products, batch, gpu.of_sheet, number, flash, sheet_rates, constants)
+        law_of_sheet_s = gemm_seconds([each.gemm for each in products], sheet_rates, constants)
+        return found._replace(seconds=found.seconds * law_s / law_of_sheet_s)
     nothing = np.zeros(len(products), dtype=bool)
     system = system_of(gpu) if source == "measured" else None
     if system is None:
@@ -129,6 +135,15 @@ def kernel_seconds(
             seconds[pair], is_measured[pair] = both_s * law_s[pair] / law_s[pair].sum(), True
             named.append(_expert_phrase(experts, tables))
     return LayerKernels(seconds, is_measured, is_scaled, tuple(dict.fromkeys(named)))
+
+
+def _rates_of_sheet(rates: GpuRates, gpu: Gpu, sheet: Gpu) -> GpuRates:
+    flop = sheet.flop_per_s["fp32"] / gpu.flop_per_s["fp32"]
+    return rates._replace(
+        flop_per_s=rates.flop_per_s * flop,
+        ordinary_flop_per_s=rates.ordinary_flop_per_s * flop,
+        memory_bytes_per_s=sheet.memory_bytes_per_s,
+    )
 
 
 def _is_product(each: Product) -> bool:
