@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from clustersim import __version__
 from clustersim.arguments import check_number
@@ -32,6 +33,8 @@ from clustersim.sweep.pool import ProcessPool
 
 PLAN_SCHEMA = "clustersim.plan/1"
 Progress = Callable[[float, str], None]
+Ended = Literal["done", "time", "interrupted"]
+"""Why a search ended: nothing better can be left, the time limit, or an interruption."""
 
 NO_MEMORY = "does not fit in memory"
 NO_HOST_MEMORY = "what it offloads does not fit in its hosts' memory"
@@ -88,6 +91,10 @@ class Plan:
 
     If the search was `stopped`, these are the best of the layouts simulated so far. `left_out` are settings of the
     `software` that the plan is without. `fixed` are the keys that the scenario gives, which do not change.
+
+    `ended` says why the search ended, and `gap` how much better a layout that was not simulated could be, by its bound.
+    `rule_of_thumb` is the layout that a rule of thumb gives, and `simulated` are all simulated layouts, best first.
+    `train_samples` is the length of the training, and `scenario_text` the scenario of the best layout as YAML.
     """
 
     name: str
@@ -104,6 +111,14 @@ class Plan:
     anchor: AnchorFit | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     tokens_per_sample: int | None = None
+    ended: Ended = "done"
+    rule_of_thumb: Entry | None = None
+    simulated: tuple[Entry, ...] = ()
+    gap: float | None = None
+    gpu_memory_bytes: float = inf
+    gpu_dollars_per_hour: float | None = None
+    train_samples: float | None = None
+    scenario_text: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -121,8 +136,17 @@ class Plan:
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
             "stopped": self.stopped,
+            "ended": self.ended,
+            "gap": self.gap,
+            "tokens_per_sample": self.tokens_per_sample,
+            "gpu_memory_bytes": self.gpu_memory_bytes,
+            "gpu_dollars_per_hour": self.gpu_dollars_per_hour,
+            "train_samples": self.train_samples,
             "anchor": self.anchor and (self.anchor.anchoring or Anchoring())._asdict(),
             "best": [entry.to_dict() for entry in self.best],
+            "rule_of_thumb": self.rule_of_thumb and self.rule_of_thumb.to_dict(),
+            "simulated": [entry.to_dict() for entry in self.simulated],
+            "best_scenario": self.scenario_text,
         }
 
 
@@ -207,6 +231,8 @@ class _Planning:
         num_left = len(ranked) - len(simulated) - len(failed) - self._num_without_host_memory
         self._count(BOUND if self._is_searched else STOPPED, num_left)
         best = self._best_of_each([*simulated, *more])
+        tokens = self._costs[self._request.num_gpus[0]].setup.model.tokens
+        entries = tuple(self._entry(each, best[0]) for each in best)
         return Plan(
             name=self._request.scenario.name,
             objective=self._objective.name,
@@ -214,14 +240,20 @@ class _Planning:
             num_layouts=num_layouts + len(more),
             num_simulated=len(simulated) + len(more),
             discarded={why: num for why, num in self._discarded.items() if num},
-            best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
+            best=entries[: self._top],
             stopped=stopped,
             software=self._request.software,
             transport=self._request.point.transport,
             left_out=self._request.left_out,
             anchor=self._request.anchor,
             fixed=self._request.given,
-            tokens_per_sample=self._costs[self._request.num_gpus[0]].setup.model.tokens,
+            tokens_per_sample=tokens,
+            ended="interrupted" if stopped else "done",
+            simulated=entries,
+            gpu_memory_bytes=self._gpu.memory_bytes,
+            gpu_dollars_per_hour=self._priced.dollars_per_hour,
+            train_samples=self._request.point.num_samples(tokens),
+            scenario_text=self._request.scenario_of(best[0].choice).yaml(),
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:
