@@ -7,6 +7,7 @@ from math import isfinite
 
 from clustersim.plan_report.words import (
     dollars,
+    ended_words,
     hourly,
     memory_words,
     million,
@@ -123,7 +124,8 @@ def _by_price(planned: list[Planned], fastest: Planned) -> Iterator[str]:
     if training := training_words(cheapest[1], cheapest[2]):
         own = f"With {cheapest[0].label}, {training}"
         beside = [each for each in others if each[2].train_s is not None]
-        yield f"{own}; {', '.join(f'with {each[0].label}, {training_words(each[1], each[2], True)}' for each in beside)}."
+        more = ", ".join(f"with {each[0].label}, {training_words(each[1], each[2], True)}" for each in beside)
+        yield f"{own}; {more}."
 
 
 def _compared(word: str, planned: list[Planned], best: Planned, value: Callable[[Totals], float]) -> str:
@@ -135,7 +137,12 @@ def _compared(word: str, planned: list[Planned], best: Planned, value: Callable[
 
 
 def _ends(found: ClusterComparison) -> Iterator[str]:
-    """Say which searches did not prove that nothing is better."""
-    for each in found.planned:
-        if each.plan is not None and each.plan.ended != "done":
-            yield f"{each.label}: {how_it_ended(each.plan)[:1].lower()}{how_it_ended(each.plan)[1:]}"
+    """Say on which clusters the search did not prove that nothing is better, and how much better it could be."""
+    for ended, how in (("time", "ended on time"), ("interrupted", "was interrupted")):
+        names = [
+            f"{each.label} ({ended_words(each.plan)})"
+            for each in found.planned
+            if each.plan is not None and each.plan.ended == ended
+        ]
+        if names:
+            yield f"The search {how} on {', '.join(names)}: in brackets is how much better another layout could be."

@@ -52,7 +52,7 @@ class FrontierLine:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The figure in numbers; `shared` are the points (line, point) on the frontier of all clusters together, if drawn."""
+    """The figure in numbers; `shared` are the points (line, point) on a frontier of all clusters together, if any."""
 
     title: str
     subtitle: str
@@ -205,7 +205,8 @@ def draw_frontier(data: Frontier) -> Figure:
         legend=legend(),
     )
     narrow = {"height": 400, "xaxis": {"nticks": 5}, "yaxis": {"nticks": 6}}
-    return Figure(data.title, data.subtitle, traces, drawn, narrow, note=_note(data), quiet=data.quiet, table=_table(data))
+    note, table = _note(data), _table(data)
+    return Figure(data.title, data.subtitle, traces, drawn, narrow, note=note, quiet=data.quiet, table=table)
 
 
 def _range(data: Frontier) -> list[float]:
@@ -232,7 +233,7 @@ def _limits(data: Frontier) -> list[Json]:
 def _note(data: Frontier) -> str:
     limits = [f"{line.label} {size(line.limit * _GB)}".strip() for line in data.lines if line.limit is not None]
     dashed = f"Memory of a GPU, dashed where it is near: {', '.join(limits)}. " if limits else ""
-    return f"{dashed}Layouts with a worse bound were not simulated and have no point; hover over a point for its layout."
+    return f"{dashed}Layouts with a worse bound were not simulated, so they have no point. Hover for the layout."
 
 
 def _hover(line: FrontierLine, point: FrontierPoint) -> str:

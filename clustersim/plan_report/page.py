@@ -70,9 +70,7 @@ def _header(found: Plan | ClusterComparison, plans: Sequence[Labelled]) -> str:
     numbers = "".join(map(tile_html, _tiles(plans[0][1]))) if len(plans) == 1 else ""
     software = ", ".join(dict.fromkeys(plan.software for _, plan in plans if plan.software))
     transports = ", ".join(dict.fromkeys(plan.transport for _, plan in plans if plan.transport))
-    machine = "; ".join(
-        f"{what} {text}" for what, text in (("software", software), ("transport", transports)) if text
-    )
+    machine = "; ".join(f"{what} {text}" for what, text in (("software", software), ("transport", transports)) if text)
     return (
         f'<header><p class="name">{escape(found.name)}</p><h1>{escape(first)}</h1>'
         f'<p class="more">{escape(" ".join(others))}</p><p class="note">{escape(machine)}</p></header>'

@@ -20,9 +20,8 @@ _LEAST = 0.03
 """Share of an iteration from which a part is named in the title."""
 
 
-
 def times_data(plans: Sequence[Labelled]) -> Breakdown:
-    """Return the parts of an iteration: of the best few of one plan, or of the best of each cluster; with the rules'."""
+    """Return the parts of an iteration: of the best few of one plan, or the best of each cluster; and of the rules."""
     if len(plans) == 1:
         _, plan = plans[0]
         rows = [(f"{place}. {layout_name(plan, entry)}", entry) for place, entry in enumerate(plan.best[:_MOST], 1)]

@@ -4,7 +4,7 @@ Memory and times of layouts come from the other packages; the planner models not
 """
 
 from clustersim.planner.clusters import ClusterOption, read_clusters
-from clustersim.planner.comparing import COMPARISON_SCHEMA, ClusterComparison, ClusterPlan, compare_clusters
+from clustersim.planner.comparing import COMPARISON_SCHEMA, ClusterComparison, ClusterPlan, compare_clusters, path_for
 from clustersim.planner.objective import NAMES
 from clustersim.planner.plan import PLAN_SCHEMA, STOPPED, Entry, Plan, plan
 from clustersim.planner.space import Choice
@@ -23,6 +23,7 @@ __all__ = [
     "Plan",
     "Totals",
     "compare_clusters",
+    "path_for",
     "plan",
     "read_clusters",
     "totals",

@@ -164,7 +164,7 @@ def _star(option: ClusterOption, point: Point, host: str | Mapping[str, Any]) ->
 
 
 def _link(option: ClusterOption, point: Point) -> dict[str, str]:
-    """Return link and delay of a network card: those of the cluster's settings, else those of the scenario's network."""
+    """Return link and delay of a network card: those of the cluster's settings, else of the scenario's network."""
     given = [text.partition("=")[2] for text in option.settings if text.startswith("topology.link=")]
     if given:
         return {"link": given[-1]}

@@ -17,6 +17,9 @@ from clustersim.scenario import Point, Scenario, load_scenario
 
 COMPARISON_SCHEMA = "clustersim.plan-comparison/1"
 
+_LEAST_S = 0.1
+"""Time for the clusters that are left once the limit is over: each gets its first layouts."""
+
 NOT_REACHED = "the search was stopped before this cluster"
 
 _MISTAKE = ("file", "line", "column", "key", "got", "allowed", "message")
@@ -66,7 +69,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True)
 class ClusterComparison:
-    """Plans of one training for several clusters, in the order in which they were asked for; at least one has a plan."""
+    """Plans of one training for several clusters, in the order in which they were given; at least one has a plan."""
 
     name: str
     objective: str
@@ -201,7 +204,7 @@ class _Comparing:
 
         left_s = None
         if self.time_limit_s is not None:
-            left_s = max(self.time_limit_s - (time.monotonic() - begin_s), 0.0) / (total - number)
+            left_s = max(self.time_limit_s - (time.monotonic() - begin_s), _LEAST_S) / (total - number)
         try:
             found = plan(
                 self.scenario,
@@ -209,8 +212,8 @@ class _Comparing:
                 overrides=[*self.overrides, *settings],
                 resume=None if self.resume is None else path_for(self.resume, option),
                 progress=tell,
+                time_limit_s=left_s,
                 **self.arguments,
-                **({} if left_s is None else {"time_limit_s": left_s}),
             )
         except InputError as error:
             return ClusterPlan(option, settings, None, error.mistakes)

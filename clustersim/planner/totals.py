@@ -1,4 +1,4 @@
-"""What a layout trains and costs in all: rates, dollars an hour and for a million tokens, days and dollars of a training."""
+"""Totals of a layout: rates, dollars for an hour and for a million tokens, days and dollars of a training."""
 
 from __future__ import annotations
 
