@@ -9,6 +9,7 @@ from clustersim.plan_report.words import (
     dollars,
     ended_words,
     hourly,
+    is_proved,
     memory_words,
     million,
     named_by_gpus,
@@ -72,6 +73,8 @@ def how_it_ended(plan: Plan) -> str:
         return f"No other layout is better: {simulated}, and the bounds of the others are worse."
     how = "ended on time" if plan.ended == "time" else "was interrupted"
     left = "" if plan.gap is None else f", and one of the others could be at most {percent(plan.gap)} better"
+    if is_proved(plan):
+        left = ", and by their bounds none of the others is better"
     return f"The search {how}: {simulated}{left}."
 
 
@@ -142,7 +145,7 @@ def _ends(found: ClusterComparison) -> Iterator[str]:
         names = [
             f"{each.label} ({ended_words(each.plan)})"
             for each in found.planned
-            if each.plan is not None and each.plan.ended == ended
+            if each.plan is not None and each.plan.ended == ended and not is_proved(each.plan)
         ]
         if names:
             yield f"The search {how} on {', '.join(names)}: in brackets is how much better another layout could be."

@@ -97,7 +97,7 @@ def _tiles(plan: Plan) -> Iterator[Tile]:
         over = percent(gain_over(plan, best, plan.rule_of_thumb), signed=True)
         yield Tile("Over the rule of thumb", over, plan.rule_of_thumb.choice.text())
     simulated = f"{count(plan.num_simulated)} of {count(plan.num_layouts)} layouts simulated"
-    yield Tile("Left to gain", "nothing" if plan.ended == "done" else ended_words(plan), simulated)
+    yield Tile("Left to gain", ended_words(plan), simulated)
 
 
 def _clusters(found: Plan | ClusterComparison) -> str:

@@ -200,7 +200,7 @@ class _Comparing:
         """Return the plan of one cluster, or why it has none."""
 
         def tell(share: float, what: str) -> None:
-            self.progress((number + share) / total, f"{option.label}: {what}")
+            self.progress((number + share) / total, f"{option.label}, {number + 1} of {total}: {what}")
 
         left_s = None
         if self.time_limit_s is not None:

@@ -27,7 +27,7 @@ from clustersim.planner.reasons import reason
 from clustersim.planner.request import PlanRequest, plan_request
 from clustersim.planner.search import BestBoundFirst, Candidate, Search, SimulatedLayout, simulate_best_first
 from clustersim.planner.space import Choice
-from clustersim.planner.tune import tune
+from clustersim.planner.tune import overlapped, tune
 from clustersim.scenario import Scenario
 from clustersim.simulate import AnchorFit, Workloads
 from clustersim.sweep.pool import ProcessPool
@@ -299,14 +299,18 @@ class _Planning:
                 return
             yield each
 
-    def _gap(self, best: SimulatedLayout) -> float | None:
-        """Return how much better a layout that was not simulated could be, by its bound; None if it is unknown."""
-        own = self._objective.of(best.choice, best.iteration_s)
-        if self._least_left is None:
-            return None
-        if self._objective.name == "samples_per_s":
-            return max(own / self._least_left - 1, 0.0)
-        return max(1 - self._least_left / own, 0.0)
+    def _gap(self, best: SimulatedLayout) -> float:
+        """Return how much better a layout that was not simulated could be, by its bound.
+
+        Variants of simulated layouts have the bounds of these.
+        """
+        own, simulated = self._objective.of(best.choice, best.iteration_s), self._search.simulated
+        beside = map(self._with_bound, overlapped(self._request.point, simulated))
+        variants = [*(each.ranked for each in simulated), *(each for each in beside if each is not None)]
+        least = min(self._objective.of(each.choice, each.least_s) for each in variants)
+        if self._least_left is not None:
+            least = min(least, self._least_left)
+        return max(own / least - 1 if self._objective.name == "samples_per_s" else 1 - least / own, 0.0)
 
     def _in_hosts(self, bounded: Iterator[Candidate]) -> Iterator[Candidate]:
         """Yield choices without those whose offloaded state does not fit in their hosts; these are counted."""
