@@ -18,7 +18,9 @@ ONE, TWO = make_plan(8), make_plan(16, factor=0.6, gpu="b200")
 
 
 def test_the_frontier_is_what_no_other_point_beats() -> None:
-    points = [FrontierPoint(str(place), x, y, "") for place, (x, y) in enumerate([(3, 5), (1, 1), (2, 4), (2, 3), (4, 5)])]
+    points = [
+        FrontierPoint(str(place), x, y, "") for place, (x, y) in enumerate([(3, 5), (1, 1), (2, 4), (2, 3), (4, 5)])
+    ]
     kept = pareto(points)
     assert kept == (1, 2, 0)
     for place, point in enumerate(points):

@@ -35,7 +35,9 @@ def point() -> Point:
 def topology(text: str, point: Point) -> Any:
     """Return the value of `topology` for a cluster; None for the scenario's own."""
     (option,) = read_clusters(text)
-    given = [setting.partition("=")[2] for setting in cluster_settings(option, point) if setting.startswith("topology=")]
+    given = [
+        setting.partition("=")[2] for setting in cluster_settings(option, point) if setting.startswith("topology=")
+    ]
     return json.loads(given[0]) if given else None
 
 
@@ -88,7 +90,9 @@ def test_a_gpu_is_in_the_host_that_has_it_else_in_the_scenarios(point: Point) ->
     network = {"kind": "star", "link": "infiniband-ndr", "hop": "600 ns"}
     assert topology("b200:384", point) == {**network, "num_hosts": 48, "host": "dgx-b200"}
     assert topology("h200:12", point) == {**network, "num_hosts": 2, "host": {"template": "dgx-h100", "gpu": "h200"}}
-    with pytest.raises(InputError, match=r"cannot have t4 \(the GPU 't4' has no NVLink.*name a host or a topology file"):
+    with pytest.raises(
+        InputError, match=r"cannot have t4 \(the GPU 't4' has no NVLink.*name a host or a topology file"
+    ):
         topology("t4:8", point)
 
 
@@ -112,7 +116,12 @@ def test_an_unknown_name_is_told_the_nearest(point: Point) -> None:
 
 
 def test_cards_need_a_link() -> None:
-    torus = {"kind": "torus", "dims": [2, 2], "link": ["100 Gbit/s", "50 Gbit/s"], "host": {"template": "bare", "gpu": "v100"}}
+    torus = {
+        "kind": "torus",
+        "dims": [2, 2],
+        "link": ["100 Gbit/s", "50 Gbit/s"],
+        "host": {"template": "bare", "gpu": "v100"},
+    }
     other = load_scenario({**SCENARIO, "num_gpus": 4, "topology": torus}).points()[0].point
     with pytest.raises(InputError, match=r"network cards of a100 need a link.*--cluster 'a100:8 topology.link="):
         topology("a100:8", other)
