@@ -90,9 +90,12 @@ def _of_clusters(found: ClusterComparison) -> Iterator[str]:
     planned = [(each, each.plan, totals(each.plan, each.plan.best[0])) for each in found.planned if each.plan]
     fastest = max(planned, key=lambda each: each[2].rate)
     priced = [each for each in planned if each[2].dollars_per_million is not None]
+    spent = [each for each in planned if each[2].joules_per_sample is not None]
     if len(planned) == 1:
         yield f"Only {fastest[0].label} has a layout."
         yield from _of_plan(fastest[1])
+    elif found.objective == "energy" and len(spent) == len(planned):
+        yield _by_energy(planned)
     elif len(priced) < len(planned):
         yield _compared("fastest", planned, fastest, lambda each: each.rate)
     else:
@@ -129,6 +132,17 @@ def _by_price(planned: list[Planned], fastest: Planned) -> Iterator[str]:
         beside = [each for each in others if each[2].train_s is not None]
         more = ", ".join(f"with {each[0].label}, {training_words(each[1], each[2], True)}" for each in beside)
         yield f"{own}; {more}."
+
+
+def _by_energy(planned: list[Planned]) -> str:
+    """Name the cluster that needs the least energy for a sample, and the next one."""
+    first, second, *_ = sorted(planned, key=lambda each: each[2].joules_per_sample or 0.0)
+    least, more = (each[2].joules_per_sample or 0.0 for each in (first, second))
+    less = percent(1 - least / more)
+    return (
+        f"{first[0].label} need the least energy: at most {count(least)} J per sample, {less} less "
+        f"than {second[0].label}, at {rate_words(first[1], first[1].best[0])}."
+    )
 
 
 def _compared(word: str, planned: list[Planned], best: Planned, value: Callable[[Totals], float]) -> str:

@@ -139,7 +139,12 @@ def _searched(label: str, plan: Plan) -> str:
     title = f"{count(plan.num_layouts)} layouts{of}, {count(plan.num_simulated)} simulated"
     fixed = [f"{key}: {_plain(value)}" for key, value in plan.fixed.items()]
     left_out = [f"software.{key}" for key in plan.left_out]
-    lists = [("Fixed by the scenario", fixed), ("Settings of the software that a plan leaves out", left_out)]
+    measured = [] if plan.anchor is None else [*plan.anchor.sentences(), *plan.anchor.warnings]
+    lists = [
+        ("Fixed by the scenario", fixed),
+        ("Settings of the software that a plan leaves out", left_out),
+        ("Measured runs", measured),
+    ]
     more = "".join(f'<p class="note">{escape(what)}:</p>{bullets(items)}' for what, items in lists if items)
     return card(title, "The others were discarded.", grid(headings, body, ("reason",)) + more, name=f"Search{of}")
 

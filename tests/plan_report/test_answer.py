@@ -95,6 +95,13 @@ def test_clusters_without_a_price_are_compared_by_their_rate() -> None:
     )
 
 
+def test_clusters_are_compared_by_energy_where_that_is_the_objective() -> None:
+    found = replace(make_comparison(make_plan(8), make_plan(8, factor=0.5, gpu="b200")), objective="energy")
+    assert told(found)[0] == (
+        "8 b200 need the least energy: at most 43.8 J per sample, 50 % less than 8 h100, at 128 000 tokens per second."
+    )
+
+
 def test_a_single_cluster_with_a_plan_is_told_as_a_plan() -> None:
     found = told(make_comparison(make_plan(), without="no layout fits"))
     assert found[0] == "Only 8 h100 has a layout."
