@@ -120,14 +120,12 @@ def _message_times(costs: LayoutCosts, choice: Choice, begins: tuple[int, ...]) 
     grid, links, layers = choice.grid, costs.links, costs.setup.model.layers
     sample_bytes = PRECISIONS[costs.point.precision].activation_bytes * choice.micro_batch
     sent_s, joined_s = np.zeros(len(begins)), np.zeros(len(begins))
-    each = grid.num_ranks // grid.pipeline
     for number, first in enumerate(begins):
         if not number:
             continue
         size = boundary_elements(layers, first) * sample_bytes / grid.context
-        src, dst = ((number + step) % grid.pipeline * each for step in (-1, 0))
-        ways = tuple((src + place, dst + place) for place in range(each))
-        sent_s[number] = links.message_s(ways, size / grid.tensor)
+        src, dst = ((number + step) % grid.pipeline for step in (-1, 0))
+        sent_s[number] = links.message_s(costs.ways(grid, src, dst), size / grid.tensor)
         if grid.tensor > 1 and not choice.layout.sequence_parallel:
             joined_s[number] = links.collective_s("all-gather", "auto", costs.groups(choice, ("tensor",)), size)
     return sent_s, joined_s

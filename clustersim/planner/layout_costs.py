@@ -147,12 +147,21 @@ class LayoutCosts:
         """
         if not choice.layout.offloads(OPTIMIZER):
             return None
-        training, topology = self.timed(choice).training, self.setup.topology
-        links = [topology.adders[node] for node in set(topology.memory[self.gpus].tolist()) if node in topology.adders]
-        rate = float(topology.links.bytes_per_s[links].max(initial=0.0))
+        training = self.timed(choice).training
         num = self.load(choice, stage).share * training.whole.model.num_parameters
         own = num / choice.grid.num_replicas if choice.layout.sharding else num
-        return own * offload_of(choice.layout, training).update_bytes / rate if rate else 0.0
+        return self.in_host_memory_s(own * offload_of(choice.layout, training).update_bytes)
+
+    def in_host_memory_s(self, moved_bytes: float) -> float:
+        """Return the minimum time in which a host moves bytes in its memory; 0 if its rate is not known."""
+        rate = self._memory_bytes_per_s
+        return moved_bytes / rate if rate else 0.0
+
+    @cached_property
+    def _memory_bytes_per_s(self) -> float:
+        topology = self.setup.topology
+        links = [topology.adders[node] for node in set(topology.memory[self.gpus].tolist()) if node in topology.adders]
+        return float(topology.links.bytes_per_s[links].max(initial=0.0))
 
     def timed(self, choice: Choice) -> PieceTimes:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
@@ -212,6 +221,15 @@ class LayoutCosts:
         grid = choice.grid
         key = "met", grid.sizes, grid.shared_over, axis, stage
         return self._cached(key, lambda: _exchange_groups(grid, self.replica_groups(choice, stage), axis))
+
+    def program_groups(self, grid: Grid, axis: str, stage: int) -> tuple[Group, ...]:
+        """Return the groups of a stage's ranks along an axis of a program."""
+        key = "program groups", grid, axis, stage
+        return self._cached(key, lambda: _groups_of_stage(grid, axis, stage))
+
+    def ways(self, grid: Grid, src: int, dst: int) -> tuple[tuple[int, int], ...]:
+        """Return the pairs of ranks at the same places of two stages."""
+        return self._cached(("ways", grid.num_ranks, grid.pipeline, src, dst), lambda: _ways(grid, src, dst))
 
     def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same experts."""
@@ -349,6 +367,26 @@ def _exchange_groups(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[
     if grid.shared_over is None:
         return tuple(replicas) if axis == SHARD_GROUP else ((replicas[0][0],),)
     return tuple(dict.fromkeys(grid.collective_group(rank, axis) for group in replicas for rank in group))
+
+
+def _groups_of_stage(grid: Grid, axis: str, stage: int) -> tuple[Group, ...]:
+    """Return the distinct groups of a stage's ranks along an axis of a program.
+
+    >>> _groups_of_stage(Grid(tensor=2, pipeline=2), "tensor", 1)
+    ((2, 3),)
+    """
+    each = grid.num_ranks // grid.pipeline
+    left, found = dict.fromkeys(range(stage * each, (stage + 1) * each)), []
+    while left:
+        found.append(grid.collective_group(next(iter(left)), axis))
+        for rank in found[-1]:
+            left.pop(rank, None)
+    return tuple(found)
+
+
+def _ways(grid: Grid, src: int, dst: int) -> tuple[tuple[int, int], ...]:
+    each = grid.num_ranks // grid.pipeline
+    return tuple((src * each + place, dst * each + place) for place in range(each))
 
 
 def point_of(point: Point, choice: Choice) -> Point:
