@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from clustersim import __version__
 from clustersim.arguments import check_number
@@ -32,6 +34,8 @@ from clustersim.sweep.pool import ProcessPool
 
 PLAN_SCHEMA = "clustersim.plan/1"
 Progress = Callable[[float, str], None]
+Ended = Literal["done", "time", "interrupted"]
+"""Why a search ended: nothing better can be left, the time limit, or an interruption."""
 
 NO_MEMORY = "does not fit in memory"
 NO_HOST_MEMORY = "what it offloads does not fit in its hosts' memory"
@@ -88,6 +92,10 @@ class Plan:
 
     If the search was `stopped`, these are the best of the layouts simulated so far. `left_out` are settings of the
     `software` that the plan is without. `fixed` are the keys that the scenario gives, which do not change.
+
+    `ended` says why the search ended, and `gap` how much better a layout that was not simulated could be, by its bound.
+    `rule_of_thumb` is the layout that a rule of thumb gives, and `simulated` are all simulated layouts, best first.
+    `train_samples` is the length of the training, and `scenario_text` the scenario of the best layout as YAML.
     """
 
     name: str
@@ -104,6 +112,14 @@ class Plan:
     anchor: AnchorFit | None = None
     fixed: Mapping[str, Any] = field(default_factory=dict)
     tokens_per_sample: int | None = None
+    ended: Ended = "done"
+    rule_of_thumb: Entry | None = None
+    simulated: tuple[Entry, ...] = ()
+    gap: float | None = None
+    gpu_memory_bytes: float = inf
+    gpu_dollars_per_hour: float | None = None
+    train_samples: float | None = None
+    scenario_text: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the `clustersim.plan/1` document."""
@@ -121,8 +137,17 @@ class Plan:
             "num_simulated": self.num_simulated,
             "discarded": dict(self.discarded),
             "stopped": self.stopped,
+            "ended": self.ended,
+            "gap": self.gap,
+            "tokens_per_sample": self.tokens_per_sample,
+            "gpu_memory_bytes": self.gpu_memory_bytes,
+            "gpu_dollars_per_hour": self.gpu_dollars_per_hour,
+            "train_samples": self.train_samples,
             "anchor": self.anchor and (self.anchor.anchoring or Anchoring())._asdict(),
             "best": [entry.to_dict() for entry in self.best],
+            "rule_of_thumb": self.rule_of_thumb and self.rule_of_thumb.to_dict(),
+            "simulated": [entry.to_dict() for entry in self.simulated],
+            "best_scenario": self.scenario_text,
         }
 
 
@@ -138,6 +163,7 @@ def plan(
     also: Sequence[str] = (),
     workers: int = 0,
     resume: str | Path | None = None,
+    time_limit_s: float | None = None,
     progress: Progress = lambda share, what: None,
 ) -> Plan:
     """Return the best layouts of a scenario's model on each number of GPUs.
@@ -146,22 +172,33 @@ def plan(
     batch sizes, by default the scenario's. GPUs that split layers share a host unless `across_hosts`. `sharding_over`
     and `offload` are compared if they are in `also`. `workers` is the number of processes, 0 for one per core; the
     result does not depend on it. Simulated layouts are saved in the file `resume`; those that are
-    already there for the same request are not simulated again.
+    already there for the same request are not simulated again. After `time_limit_s` no further layout is simulated.
     """
+    begin_s = time.monotonic()
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
     check_number("top", top, least=1, is_whole=True)
     check_number("workers", workers, least=0, is_whole=True)
     request = plan_request(scenario, num_gpus, batches, overrides, across_hosts, also)
-    return _Planning(request, objective, top, progress, resume).plan(workers)
+    if time_limit_s is not None:
+        check_number("time_limit_s", time_limit_s, above=0)
+    end_s = None if time_limit_s is None else begin_s + time_limit_s
+    return _Planning(request, objective, top, progress, resume, end_s).plan(workers)
 
 
 class _Planning:
     """State of a search."""
 
     def __init__(
-        self, request: PlanRequest, objective: str, top: int, progress: Progress, resume: str | Path | None = None
+        self,
+        request: PlanRequest,
+        objective: str,
+        top: int,
+        progress: Progress,
+        resume: str | Path | None = None,
+        end_s: float | None = None,
     ):
+        self._end_s = end_s
         self._request, self._top, self._on_progress = request, top, progress
         self._workloads = Workloads()
         self._costs = {
@@ -177,7 +214,8 @@ class _Planning:
         self._num_without_host_memory = 0
         self._least_memory: tuple[float, Choice] | None = None
         self._search, self._tuned = Search(), list[SimulatedLayout]()
-        self._is_searched = False
+        self._is_searched, self._is_over = False, False
+        self._least_left: float | None = None
         self._runs: dict[str, float] = {}
         largest = self._costs[max(request.num_gpus)]
         self._journal = None if resume is None else Journal.open(resume, largest)
@@ -207,6 +245,9 @@ class _Planning:
         num_left = len(ranked) - len(simulated) - len(failed) - self._num_without_host_memory
         self._count(BOUND if self._is_searched else STOPPED, num_left)
         best = self._best_of_each([*simulated, *more])
+        ended: Ended = "interrupted" if stopped else "time" if self._is_over else "done"
+        tokens = self._costs[self._request.num_gpus[0]].setup.model.tokens
+        entries = tuple(self._entry(each, best[0]) for each in best)
         return Plan(
             name=self._request.scenario.name,
             objective=self._objective.name,
@@ -214,31 +255,58 @@ class _Planning:
             num_layouts=num_layouts + len(more),
             num_simulated=len(simulated) + len(more),
             discarded={why: num for why, num in self._discarded.items() if num},
-            best=tuple(self._entry(each, best[0]) for each in best[: self._top]),
+            best=entries[: self._top],
             stopped=stopped,
             software=self._request.software,
             transport=self._request.point.transport,
             left_out=self._request.left_out,
             anchor=self._request.anchor,
             fixed=self._request.given,
-            tokens_per_sample=self._costs[self._request.num_gpus[0]].setup.model.tokens,
+            tokens_per_sample=tokens,
+            ended=ended,
+            gap=None if ended == "done" else self._gap(best[0]),
+            simulated=entries,
+            gpu_memory_bytes=self._gpu.memory_bytes,
+            gpu_dollars_per_hour=self._priced.dollars_per_hour,
+            train_samples=self._request.point.num_samples(tokens),
+            scenario_text=self._request.scenario_of(best[0].choice).yaml(),
         )
 
     def _simulate(self, ranked: Sequence[Candidate], pool: ProcessPool) -> None:
         """Simulate the layouts that may be among the best, then variants of the best of these."""
         point, objective, search = self._request.point, self._objective, self._search
         queue = BestBoundFirst(ranked, objective, self._least_s)
-        bounded, tell = self._in_hosts(queue), self._on_progress
-        simulate_best_first(
-            point, bounded, objective, self._top, pool, tell, search, self._journal, queue.num_better_than
-        )
-        self._is_searched = True
-        if search.simulated:
+        bounded, tell = self._in_time(self._in_hosts(queue)), self._on_progress
+        try:
+            simulate_best_first(
+                point, bounded, objective, self._top, pool, tell, search, self._journal, queue.num_better_than
+            )
+        finally:
+            self._least_left = queue.least_left()
+        self._is_searched = not self._is_over
+        if search.simulated and not self._is_over:
             tell(0.9, "variants of the best")
             self._tuned = tune(point, search.simulated, objective, self._with_bound, pool, self._journal)
             tell(0.95, "the best, as run")
             best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
             self._runs = run_times([each.choice for each in best], self._request, pool)
+
+    def _in_time(self, bounded: Iterator[Candidate]) -> Iterator[Candidate]:
+        """Yield choices until the time limit; the first round is always simulated."""
+        for each in bounded:
+            if self._end_s is not None and self._search.simulated and time.monotonic() >= self._end_s:
+                self._is_over = True
+                return
+            yield each
+
+    def _gap(self, best: SimulatedLayout) -> float | None:
+        """Return how much better a layout that was not simulated could be, by its bound; None if it is unknown."""
+        own = self._objective.of(best.choice, best.iteration_s)
+        if self._least_left is None:
+            return None
+        if self._objective.name == "samples_per_s":
+            return max(own / self._least_left - 1, 0.0)
+        return max(1 - self._least_left / own, 0.0)
 
     def _in_hosts(self, bounded: Iterator[Candidate]) -> Iterator[Candidate]:
         """Yield choices without those whose offloaded state does not fit in their hosts; these are counted."""

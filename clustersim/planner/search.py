@@ -90,20 +90,27 @@ class BestBoundFirst:
         self._waiting = [(objective.of(each.choice, each.least_s), number, False) for number, each in enumerate(ranked)]
         heapify(self._waiting)
         self._least = [each.least_s for each in ranked]
+        self._taken: list[tuple[float]] = []
+        """Bound of the last choice, which may not be simulated any more."""
 
     def __iter__(self) -> Iterator[Candidate]:
         return self
 
     def __next__(self) -> Candidate:
-        waiting, least = self._waiting, self._least
+        waiting, least, objective = self._waiting, self._least, self._objective
         while waiting:
             _, number, is_known = heappop(waiting)
             choice = self._ranked[number].choice
             if is_known:
+                self._taken = [(objective.of(choice, least[number]),)]
                 return replace(self._ranked[number], least_s=least[number])
             least[number] = max(least[number], self._least_s(choice))
-            heappush(waiting, (self._objective.of(choice, least[number]), number, True))
+            heappush(waiting, (objective.of(choice, least[number]), number, True))
         raise StopIteration
+
+    def least_left(self) -> float | None:
+        """Return the best bound of the choices that are not taken yet; None without any."""
+        return min((bound for bound, *_ in [*self._waiting, *self._taken]), default=None)
 
     def num_better_than(self, worst: float) -> int:
         """Return how many choices that are not taken yet have a bound better than `worst`, as far as it is known."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clustersim.cli import main
-from clustersim.cli.planning import lines
+from clustersim.cli.plan_output import lines
 from clustersim.planner import plan, search
 from clustersim.scenario import load_scenario
 from clustersim.sweep import sweep
@@ -30,7 +30,8 @@ parallelism: {tensor: 1, pipeline: 1, micro_batches: 1, recompute: none}
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / "small.yaml"
     path.write_text(SCENARIO, encoding="utf-8")
     return str(path)
