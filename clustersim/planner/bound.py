@@ -73,10 +73,15 @@ def min_compute_s(costs: LayoutCosts, choice: Choice) -> float:
 
     Only choices that are good enough by this bound need the full one.
     """
-    grid, begins = choice.grid, np.array(costs.begins(choice))
-    columns = _layer_times(choice, costs.timed(choice), costs.split(choice))
-    parts = np.add.reduceat(columns[0] + columns[1] + columns[2], begins)
-    return float(parts.reshape(-1, grid.pipeline).sum(axis=0).max()) * choice.layout.micro_batches
+    begins, timed, layout = costs.begins(choice), costs.timed(choice), choice.layout
+
+    def busiest_s() -> float:
+        columns = _layer_times(choice, timed, costs.split(choice))
+        parts = np.add.reduceat(columns[0] + columns[1] + columns[2], np.array(begins))
+        return float(parts.reshape(-1, choice.grid.pipeline).sum(axis=0).max())
+
+    key = "busiest", timed, begins, choice.grid.pipeline, layout.recompute, layout.schedule == "zero-bubble"
+    return costs.cached(key, busiest_s) * layout.micro_batches
 
 
 def _layer_times(choice: Choice, timed: PieceTimes, split: SplitModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -23,22 +23,26 @@ _OF_ALGORITHM = (REPLICAS, "data", SHARD_GROUP, REPLICATE_GROUP)
 """Axes whose collectives use the algorithm of the strategy."""
 
 
-def played_s(costs: LayoutCosts, choice: Choice, workloads: Workloads) -> float:
-    """Return when the first stage of a choice has ended its iteration, in seconds from its start.
+def played_s(costs: LayoutCosts, choice: Choice, workloads: Workloads) -> tuple[float, float]:
+    """Return a bound of the iteration time of a choice in seconds, and what is expected.
 
-    It is 0 if each rank has the whole model and no program, or if no minimum times are known.
+    It is when the first stage has ended its iteration. For what is expected, groups that share links use them at once.
+    Both are 0 if each rank has the whole model and no program, or if no minimum times are known.
     """
     if not costs.links.has_bounds:
-        return 0.0
+        return 0.0, 0.0
     laid_out = Setup(point_of(costs.point, choice), workloads).laid_out
     if laid_out is None or laid_out.grid.tiled:
-        return 0.0
-    stages = [_Stage(costs, choice, stage, laid_out) for stage in range(laid_out.grid.pipeline)]
+        return 0.0, 0.0
+    return _end_s(costs, choice, laid_out, False), _end_s(costs, choice, laid_out, True)
+
+
+def _end_s(costs: LayoutCosts, choice: Choice, laid_out: ModelLayout, shares: bool) -> float:
+    stages = [_Stage(costs, choice, stage, laid_out, shares) for stage in range(laid_out.grid.pipeline)]
     arrivals: dict[tuple[int, Key], float] = {}
     ready = list(stages)
     while ready:
-        for receiver in ready.pop().run(arrivals):
-            ready.append(stages[receiver])
+        ready += [stages[receiver] for receiver in ready.pop().run(arrivals)]
     assert all(stage.is_done for stage in stages)
     return stages[0].updated_s()
 
@@ -47,10 +51,12 @@ class _Stage:
     """Runs the program of one rank of a stage.
 
     The first stage starts at 0 s. Another one may have done what it does before its first message at any time before.
+    With `shares`, collectives of a stage's groups last as long as their common links need for all of them.
     """
 
-    def __init__(self, costs: LayoutCosts, choice: Choice, stage: int, laid_out: ModelLayout):
+    def __init__(self, costs: LayoutCosts, choice: Choice, stage: int, laid_out: ModelLayout, shares: bool):
         self._costs, self._choice, self._stage, self._grid = costs, choice, stage, laid_out.grid
+        self._shares = shares
         self._plan: StagePlan = laid_out.plans[stage]
         self._algorithm = str(getattr(costs.strategy(choice), "algorithm", "auto"))
         self._ops = iter(self._plan.program.ops())
@@ -123,6 +129,8 @@ class _Stage:
             groups = self._groups(op.axis)
             algorithm = self._algorithm if op.axis in _OF_ALGORITHM and op.op != "all-to-all" else "auto"
             seconds = self._costs.links.collective_s(op.op, algorithm, groups, op.num_bytes)
+            if self._shares:
+                seconds = max(seconds, self._costs.links.concurrent_s(op.op, algorithm, groups, op.num_bytes))
             if op.axis != "tensor" and op.op in SM_COLLECTIVES:
                 share = self._costs.links.sm_share(op.op, algorithm, groups, op.num_bytes)
         start_s, end_s = self._begin(op.key, op.axis, op.after, seconds)
