@@ -75,7 +75,9 @@ class PlanRequest:
 
     def _overrides_of(self, choice: Choice) -> list[str]:
         settings = {f"parallelism.{key}": value for key, value in choice.settings().items()}
-        settings |= {f"strategy.{key}": value for key, value in choice.exchange}
+        if choice.exchange:
+            settings |= {"strategy.kind": self.point.strategy.kind}
+            settings |= {f"strategy.{key}": value for key, value in choice.exchange}
         written = [f"{as_written(key)}={json.dumps(value)}" for key, value in settings.items()]
         sized = [f"num_gpus={choice.num_gpus}", f"batch={{global: {choice.batch}}}", "parallelism={}"]
         return [*self.overrides, *sized, *written]

@@ -70,7 +70,7 @@ def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.tune.simulate_all", stopped)
+    monkeypatch.setattr("clustersim.planner.tune.overlapped", stopped)
     assert main(["plan", file, "--gpus", "2", "--top", "1", "--workers", "1", "--json"]) == 130
     printed = capsys.readouterr()
     assert json.loads(printed.out)["stopped"] is True
@@ -211,7 +211,8 @@ def test_clusters_are_one_table_one_document_and_one_page(file: str, capsys: pyt
     assert "Clusters side by side" in Path("runs/small/plan.html").read_text(encoding="utf-8")
     with Path("plan.csv").open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    assert [row["cluster"] for row in rows] == ["4 v100", "4 v100", "4 a100", "4 a100", "64 ethernet-1g"]
+    assert list(dict.fromkeys(row["cluster"] for row in rows)) == ["4 v100", "4 a100", "64 ethernet-1g"]
+    assert [row["cluster"] for row in rows if row["rule_of_thumb"] == "True"] == ["4 v100", "4 a100"]
     assert "has 32 GPUs" in rows[-1]["reason"]
     assert float(rows[0]["dollars_per_hour"]) == 8.0
     assert sorted(path.name for path in Path().glob("best*.yaml")) == ["best-4-a100.yaml", "best-4-scenario.yaml"]

@@ -12,8 +12,18 @@ import clustersim
 from clustersim.errors import InputError
 from clustersim.planner import ClusterComparison, compare_clusters, plan, search
 from clustersim.planner.comparing import NOT_REACHED
-from tests.planner.test_plan import NARROW, SCENARIO
 
+SCENARIO: dict[str, Any] = {
+    "name": "small",
+    "model": "vgg11",
+    "num_gpus": 4,
+    "batch": {"global": 8},
+    "topology": {"kind": "star", "num_hosts": 2, "host": {"template": "dgx-1", "gpu": "v100"}, "link": "10 Gbit/s"},
+    "software": "plain",
+    "transport": "nccl",
+    "strategy": {"kind": "all-reduce"},
+}
+NARROW = {**SCENARIO, "parallelism": {"tensor": 1, "recompute": "none", "sharding": None}}
 TRAINING = {**NARROW, "epochs": 2, "dataset_size": 1000}
 CLUSTERS = ["scenario:4@2.0", "a100:4"]
 
@@ -117,11 +127,20 @@ def test_the_time_limit_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1000.0 - used_s <= limits[1] <= 1000.0
 
 
-def test_a_search_that_ends_on_time_bounds_what_it_left() -> None:
+@pytest.mark.parametrize("after", [2, 6, 9])
+def test_a_search_that_ends_on_time_bounds_what_it_left(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
     free = {**SCENARIO, "parallelism": {}}
     best = plan(free, [4], batches=[64], workers=1)
-    short = plan(free, [4], batches=[64], workers=1, time_limit_s=1e-6)
-    assert (best.ended, best.gap, short.ended) == ("done", None, "time")
+    left, real = [after], search._simulate
+
+    def counted(*args: Any) -> Any:
+        left[0] -= 1
+        return real(*args)
+
+    monkeypatch.setattr(search, "_simulate", counted)
+    monkeypatch.setattr(search.Deadline, "left_s", lambda self: float(left[0]))
+    short = plan(free, [4], batches=[64], workers=1, time_limit_s=1.0)
+    assert (best.ended, best.gap, short.ended) == ("done", 0.0, "time")
     assert short.num_simulated < best.num_simulated
     assert short.gap is not None
     assert best.best[0].samples_per_s <= short.best[0].samples_per_s * (1 + short.gap) * (1 + 1e-9)
