@@ -16,6 +16,9 @@ from clustersim.report.words import count, percent, plot_text, size
 _NEAR = 0.9
 """Share of the best rate from which the layout with the least memory is named."""
 
+_FEWEST = 3
+"""Layouts from which on a frontier of memory says something."""
+
 _FAR = 1.6
 """Times the largest memory of a layout from which that of the GPU is not drawn."""
 
@@ -88,6 +91,7 @@ def memory_data(plans: Sequence[Labelled]) -> Frontier:
         across="memory of the fullest GPU (GB)",
         up=f"{unit} per second",
         lines=tuple(lines),
+        quiet="" if any(len(line.points) >= _FEWEST for line in lines) else "Too few layouts were simulated.",
     )
 
 

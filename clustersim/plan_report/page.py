@@ -126,7 +126,7 @@ def _times(plans: Sequence[Labelled]) -> Panel:
 
 def _layouts(label: str, plan: Plan) -> str:
     headings, body = layout_rows(plan)
-    title = f"The best {len(plan.best)} layouts" if len(plan.best) > 1 else "The only layout"
+    title = f"The best {len(plan.best)} layouts" if len(plan.best) > 1 else "The only simulated layout"
     of = f" of {label}" if label else ""
     under = "Reasons are shares of the best layout's whole time."
     return card(f"{title}{of}", under, grid(headings, body, LAYOUT_WORDS), name=f"Layouts{of}")

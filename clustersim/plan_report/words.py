@@ -75,4 +75,4 @@ def ended_words(plan: Plan) -> str:
     """Return how much better a layout that was not simulated could be."""
     if is_proved(plan):
         return "nothing"
-    return "unknown" if plan.gap is None else f"{percent(plan.gap)} at most"
+    return "not known" if plan.gap is None else f"{percent(plan.gap)} at most"

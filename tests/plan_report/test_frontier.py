@@ -52,6 +52,12 @@ def test_the_cost_of_one_cluster_is_folded_and_without_prices_left_out() -> None
     assert cost_data(labelled(make_plan(gpu_dollars_per_hour=None))) is None
 
 
+def test_two_layouts_are_no_frontier() -> None:
+    plan = make_plan(rule_of_thumb=None, simulated=make_plan().best)
+    assert memory_data(labelled(plan)).quiet == "Too few layouts were simulated."
+    assert memory_data(labelled(ONE)).quiet == ""
+
+
 def test_clusters_share_one_frontier_of_cost() -> None:
     data = cost_data(labelled(make_comparison(ONE, TWO)))
     assert data is not None
