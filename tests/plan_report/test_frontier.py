@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clustersim.plan_report.frontier import (
     FrontierPoint,
     cost_data,
@@ -66,6 +68,17 @@ def test_clusters_share_one_frontier_of_cost() -> None:
     assert all(not line.frontier for line in data.lines)
     assert data.title.replace(THIN, " ") == (
         "The cheapest layout costs $0.104 per million tokens on 8 h100; the fastest, on 16 b200, 20 % more"
+    )
+
+
+def test_one_plan_of_several_sizes_has_a_frontier_of_cost() -> None:
+    sizes = (*ONE.simulated, *make_plan(16, factor=0.6).simulated)
+    data = cost_data(labelled(replace(ONE, simulated=sizes)))
+    assert data is not None
+    assert not data.quiet
+    assert data.shared == ((0, 0), (0, 3))
+    assert data.title.replace(THIN, " ") == (
+        "The cheapest layout costs $0.104 per million tokens on 8 GPUs; the fastest, on 16 GPUs, 20 % more"
     )
 
 

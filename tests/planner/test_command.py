@@ -223,6 +223,26 @@ def test_clusters_are_one_table_one_document_and_one_page(file: str, capsys: pyt
     assert document["answer"][0].startswith("4 a100 are cheapest and fastest")
 
 
+def test_an_interruption_between_clusters_leaves_a_table_and_says_how_to_go_on(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def second_is_stopped(*args: Any, **keys: Any) -> Any:
+        asked.append(args)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return plan(*args, **keys)
+
+    monkeypatch.setattr("clustersim.planner.comparing.plan", second_is_stopped)
+    clusters = ["--cluster", "scenario:4", "--cluster", "a100:4"]
+    assert main(["plan", file, *clusters, "--workers", "1", "--resume", "plan.jsonl", "--no-report"]) == 130
+    printed = capsys.readouterr()
+    assert "4 a100 has no plan: the search was stopped before this cluster." in printed.out
+    assert "stopped after 1 of 2 clusters" in printed.err
+    assert "the same command continues from plan.jsonl" in printed.err
+
+
 def test_the_number_of_gpus_may_be_that_of_all_clusters(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", file, "--gpus", "2,4", "--cluster", "scenario", "--workers", "1", "--json", "--top", "1"]) == 0
     found = json.loads(capsys.readouterr().out)["clusters"]
