@@ -1,28 +1,38 @@
-"""`clustersim plan`: the best layouts of a model on a number of GPUs."""
+"""`clustersim plan`: the best layouts of a model on a number of GPUs, or on several clusters side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clustersim.cli.stopping import stoppable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from clustersim.planner import Entry, Plan
-
-_PIPED_WIDTH = 180  # columns of the table if there is no terminal
-_TABLE_WIDTH = 110  # minimum columns of the table without broken words
+    from clustersim.planner import ClusterComparison, Plan
 
 
 def plan(
     scenario: Annotated[
         str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of a shipped one (clustersim list).")
     ],
-    gpus: Annotated[str, typer.Option(metavar="N[,N]...", help="Number of GPUs; several numbers are compared.")],
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[,N]...", help="Number of GPUs; several are compared. Needed unless each --cluster has its own."
+        ),
+    ] = None,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:GPUS][@DOLLARS]",
+            help="Plan for this cluster too, side by side: a GPU, host, shipped cluster, topology file, or 'scenario'; "
+            "the price of a GPU for an hour; after a space settings for it alone: 'b200:384@4.5 precision=amp-fp8'.",
+        ),
+    ] = None,
     objective: Annotated[
         str, typer.Option(metavar="NAME", help="What to optimize: samples_per_s, or the cost or energy of a sample.")
     ] = "samples_per_s",
@@ -46,8 +56,25 @@ def plan(
         list[str] | None,
         typer.Option(metavar="GPU=DOLLARS", help="Price of one GPU for an hour, instead of its sheet's: 'h100=2.5'."),
     ] = None,
+    tokens: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Tokens to train on, such as 1e12: for days and dollars of the training."),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End after this time, with the best so far: seconds, or such as 2m or 1h."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per layout.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="The page to write.")] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the best layout as a scenario; of several clusters one file each, by its name."
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Number of processes; 0: one per core.", min=0)] = 0,
     resume: Annotated[
         Path | None,
@@ -58,52 +85,125 @@ def plan(
     """Find the best layouts of a scenario's model: degrees, micro-batches, schedule, sharding, recomputation.
 
     Every layout gets a bound in closed form. Those with the best bounds are simulated, until no other layout can be
-    among the best. Values that the scenario gives under `parallelism`, and its algorithm and buckets, do not change.
+    among the best, or until the time limit. Values that the scenario gives under `parallelism`, and its algorithm and
+    buckets, do not change. With --cluster the best layouts of several clusters stand side by side. The page goes to
+    runs/NAME/plan.html. With --json: one document on stdout, and only the requested files.
     """
-    from clustersim.cli.progress import progress
-    from clustersim.hardware.price import price_setting
+    outputs = _Outputs(json, csv, report, no_report, open_, save)
+    outputs.check()
+    if gpus is None and not cluster:
+        raise typer.BadParameter("name the number of GPUs by --gpus, or clusters by --cluster")
+    arguments: dict[str, Any] = {
+        "objective": objective,
+        "top": top,
+        "batches": () if batch is None else _numbers(batch, "--batch"),
+        "overrides": _overrides(settings, price, tokens),
+        "across_hosts": across_hosts,
+        "also": [] if also is None else [part.strip() for part in also.split(",")],
+        "workers": workers,
+        "resume": resume,
+        "time_limit_s": None if time_limit is None else _seconds(time_limit),
+    }
+    sizes = [] if gpus is None else _numbers(gpus, "--gpus")
+    found, status = _found(scenario, cluster or [], sizes, arguments, json, quiet)
+    outputs.write(found)
+    if status:
+        _print_stopped(found, resume)
+        raise SystemExit(status)
+
+
+def _found(
+    scenario: str, clusters: Sequence[str], sizes: list[int], arguments: dict[str, Any], json: bool, quiet: bool
+) -> tuple[Plan | ClusterComparison, int]:
+    """Return the plan, or the plans of the clusters, and the exit status of an interruption; 0 without one."""
+    from clustersim.cli.progress import progress, with_limit
+    from clustersim.planner import compare_clusters
     from clustersim.planner import plan as find
 
     with stoppable(json) as stop, progress(quiet) as on_progress:
-        found = find(
-            scenario,
-            _numbers(gpus, "--gpus"),
-            objective=objective,
-            top=top,
-            batches=() if batch is None else _numbers(batch, "--batch"),
-            overrides=[*(settings or []), *map(price_setting, price or [])],
-            across_hosts=across_hosts,
-            also=[] if also is None else [part.strip() for part in also.split(",")],
-            workers=workers,
-            resume=resume,
-            progress=on_progress,
-        )
-    _output(found, json, csv)
-    if found.stopped:
-        _print_stopped(found, resume)
-        raise SystemExit(stop.status)
+        tell = with_limit(on_progress, arguments["time_limit_s"])
+        if clusters:
+            compared = compare_clusters(scenario, clusters, sizes, progress=tell, **arguments)
+            return compared, stop.status if compared.is_interrupted else 0
+        found = find(scenario, sizes, progress=tell, **arguments)
+        return found, stop.status if found.ended == "interrupted" else 0
 
 
-def _output(found: Plan, json: bool, csv: Path | None) -> None:
-    """Print a plan and write its CSV file."""
-    if csv is not None:
-        _write_csv(found, csv)
-    if json:
-        from clustersim.results.files import to_json
+def _overrides(settings: list[str] | None, price: list[str] | None, tokens: float | None) -> list[str]:
+    """Return what the options set, as texts of --set."""
+    from clustersim.hardware.price import price_setting
 
-        typer.echo(to_json(found.to_dict(), indent=2))
-    else:
-        _print(found)
-        if csv is not None:
-            typer.echo(f"csv: {csv}")
+    length = [] if tokens is None else [f"train_tokens={tokens!r}"]
+    return [*(settings or []), *map(price_setting, price or []), *length]
 
 
-def _print_stopped(found: Plan, resume: Path | None) -> None:
+@dataclass(frozen=True)
+class _Outputs:
+    """What is printed and written."""
+
+    json: bool
+    csv: Path | None
+    report: Path | None
+    no_report: bool
+    open: bool
+    save: Path | None
+
+    def check(self) -> None:
+        """Raise BadParameter for options that exclude each other."""
+        if self.report is not None and self.no_report:
+            raise typer.BadParameter("--report and --no-report exclude each other")
+        if self.open and (self.no_report or (self.json and self.report is None)):
+            how = "leave --no-report out" if self.no_report else "add --report FILE"
+            raise typer.BadParameter(f"--open needs a page: {how}")
+
+    def write(self, found: Plan | ClusterComparison) -> None:
+        """Write the files and print the result; what is printed comes also where a file cannot be written."""
+        from clustersim.cli.plan_output import print_json, print_plan
+
+        written: list[tuple[str, Path]] = []
+        try:
+            self._write_files(found, written)
+        finally:
+            if self.json:
+                print_json(found)
+            else:
+                print_plan(found)
+                for kind, path in written:
+                    typer.echo(f"{kind}: {path}")
+        if self.open:
+            from clustersim.cli.opening import open_page
+
+            open_page(next(path for kind, path in written if kind == "report"))
+
+    def _write_files(self, found: Plan | ClusterComparison, written: list[tuple[str, Path]]) -> None:
+        """Write each file and note it in `written`."""
+        from clustersim.cli.forecast import folder_name
+        from clustersim.cli.plan_output import write_best, write_csv
+
+        report = self.report
+        if report is None and not self.no_report and not self.json:
+            report = Path("runs") / folder_name(found.name) / "plan.html"
+        if self.csv is not None:
+            written.append(("csv", write_csv(found, self.csv)))
+        if self.save is not None:
+            for path in write_best(found, self.save):
+                written.append(("scenario", path))
+        if report is not None:
+            from clustersim.plan_report import write_plan_report
+
+            written.append(("report", write_plan_report(found, report)))
+
+
+def _print_stopped(found: Plan | ClusterComparison, resume: Path | None) -> None:
     """Say how far an interrupted search came, and how to go on."""
-    from clustersim.planner import STOPPED
+    from clustersim.planner import STOPPED, Plan
 
-    most = found.num_simulated + found.discarded.get(STOPPED, 0)
-    typer.echo(f"stopped after {found.num_simulated} of {most} layouts: the best of them are shown", err=True)
+    if isinstance(found, Plan):
+        most = found.num_simulated + found.discarded.get(STOPPED, 0)
+        typer.echo(f"stopped after {found.num_simulated} of {most} layouts: the best of them are shown", err=True)
+    else:
+        done, total = len(found.planned), len(found.clusters)
+        typer.echo(f"stopped after {done} of {total} clusters: the best layouts so far are shown", err=True)
     if resume is None:
         typer.echo(
             "to go on later, start with --resume FILE: it keeps each simulated layout (none is kept now)",
@@ -127,148 +227,23 @@ def _numbers(text: str, option: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _print(found: Plan) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_PIPED_WIDTH)
-    if console.width < _TABLE_WIDTH:
-        typer.echo("\n".join(lines(found, console.width)))
-    else:
-        console.print(_table(found))
-    if found.software:
-        typer.echo(f"software: {found.software}")
-    for text in (_as_run(found), _fixed(found)):
-        if text:
-            typer.echo(text)
-    others = ". Discarded:" if found.discarded else ""
-    typer.echo(f"{found.num_layouts:,} layouts, {found.num_simulated} simulated{others}")
-    for why, num in sorted(found.discarded.items(), key=lambda item: -item[1]):
-        typer.echo(f"  {num:,}: {why}")
-    if found.anchor is not None:
-        typer.echo("\n".join(found.anchor.sentences()))
-        for warning in found.anchor.warnings:
-            typer.echo(f"warning: {warning}", err=True)
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-def _as_run(found: Plan) -> str:
-    """Return how the two columns of iteration times differ; empty if there is only one."""
-    shares = [entry.run_s / entry.iteration_s - 1 for entry in found.best if entry.run_s is not None]
-    without = f" without {', '.join(found.left_out)}," if found.left_out else ""
-    if not shares:
-        return f"iteration:{without} as `run` has it" if found.left_out else ""
-    least, most = min(shares), max(shares)
-    text = f"{most:+.1%}" if f"{least:.1%}" == f"{most:.1%}" else f"{least:+.1%} to {most:+.1%}"
-    return f"iteration: planned{without} from few iterations; as run: what `clustersim run` gives for the row ({text})"
+def _seconds(text: str) -> float:
+    """Return the seconds of a time limit.
 
-
-def _fixed(found: Plan) -> str:
-    """Return which keys the scenario fixes, and how they are freed; empty if there are none."""
-    if not found.fixed:
-        return ""
-    keys = ", ".join(f"{key} {_plain(value)}" for key, value in found.fixed.items())
-    return f"fixed by the scenario: {keys} (--set 'parallelism={{}}' frees what parallelism fixes)"
-
-
-def _plain(value: object) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _table(found: Plan) -> Table:
-    from rich.table import Table
-
-    table = Table(title=_title(found))
-    for name in ("layout", *_columns(found), "why it is slower"):
-        table.add_column(name, justify="left" if name in ("layout", "why it is slower") else "right", overflow="fold")
-    for entry in found.best:
-        table.add_row(_layout(found, entry), *_figures(found, entry), entry.reason or "(best)")
-    return table
-
-
-def lines(found: Plan, width: int) -> list[str]:
-    """Return the plan as lines for a terminal too narrow for the table: layout, figures, and why it is slower."""
-    from textwrap import wrap
-
-    found_lines = [_title(found), ""]
-    for number, entry in enumerate(found.best, start=1):
-        figures = ", ".join(map(" ".join, zip(_columns(found), _figures(found, entry), strict=True)))
-        slower = f"slower: {entry.reason}" if entry.reason else "(best)"
-        found_lines += wrap(f"{number}. {_layout(found, entry)}", width, subsequent_indent="   ")
-        for text in (figures, slower):
-            found_lines += wrap(text, width, initial_indent="   ", subsequent_indent="   ")
-    return found_lines
-
-
-def _are_several(found: Plan) -> bool:
-    return len({(entry.choice.num_gpus, entry.choice.batch) for entry in found.best}) > 1
-
-
-def _title(found: Plan) -> str:
-    name = f"{found.name} (ideal network)" if found.transport == "ideal" else found.name
-    return name if _are_several(found) else f"{name} on {found.best[0].choice.num_gpus} {found.gpu}"
-
-
-def _layout(found: Plan, entry: Entry) -> str:
-    where = f"{entry.choice.num_gpus} GPUs, batch {entry.choice.batch}: " if _are_several(found) else ""
-    return where + entry.choice.text()
-
-
-def _columns(found: Plan) -> tuple[str, ...]:
-    as_run = ("as run",) if any(entry.run_s is not None for entry in found.best) else ()
-    return ("iteration", *as_run, "samples/s", "MFU", "memory", "bubble", *_prices(found))
-
-
-def _figures(found: Plan, entry: Entry) -> list[str]:
-    from clustersim.units import format_duration, format_size
-
-    return [
-        format_duration(entry.iteration_s),
-        *([_run_time(entry)] if "as run" in _columns(found) else []),
-        f"{entry.samples_per_s:.4g}",
-        f"{entry.mfu:.1%}",
-        format_size(entry.memory_bytes),
-        f"{entry.bubble_share:.1%}",
-        *_price(found, entry),
-    ]
-
-
-def _run_time(entry: Entry) -> str:
-    from clustersim.units import format_duration
-
-    return "" if entry.run_s is None else format_duration(entry.run_s)
-
-
-def _prices(found: Plan) -> list[str]:
-    """Return the columns of the objective, in the units of `clustersim run`."""
-    if found.objective == "cost":
-        return ["$/M tokens" if found.tokens_per_sample else "$/M samples"]
-    return ["J / sample, at most"] if found.objective == "energy" else []
-
-
-def _price(found: Plan, entry: Entry) -> list[str]:
-    if found.objective == "cost" and entry.dollars_per_sample is not None:
-        return [f"{1e6 * entry.dollars_per_sample / (found.tokens_per_sample or 1):.3g}"]
-    if found.objective == "energy" and entry.joules_per_sample is not None:
-        return [f"{entry.joules_per_sample:.4g}"]
-    return []
-
-
-def _write_csv(found: Plan, path: Path) -> None:
-    import csv
-    from io import StringIO
-
-    from clustersim.results.files import write_atomically
-
-    rows = []
-    for entry in found.best:
-        values = entry.to_dict()
-        breakdown, layout, strategy = values.pop("breakdown_s"), values.pop("parallelism"), values.pop("strategy")
-        reason = values.pop("reason")
-        rows.append({"layout": entry.choice.text(), **layout, **strategy, **values, **breakdown, "reason": reason})
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    stream = StringIO()
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, stream.getvalue())
+    >>> _seconds("60"), _seconds("2m"), _seconds("1.5 h")
+    (60.0, 120.0, 5400.0)
+    """
+    number = text.strip().rstrip("smhin").strip()
+    unit = text.strip()[len(number) :].strip()
+    try:
+        seconds = float(number) * _SECONDS[unit]
+    except (ValueError, KeyError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise typer.BadParameter(
+            f"'{text}' is not a time above zero, such as 60 (seconds), 2m or 1h", param_hint="'--time-limit'"
+        )
+    return seconds

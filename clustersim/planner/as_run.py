@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from clustersim.errors import ClustersimError
 from clustersim.planner.journal import key_of
@@ -16,16 +16,31 @@ AS_RUN = 3
 """Number of layouts that are simulated as `run` does, the best first."""
 
 
-def run_times(choices: Sequence[Choice], request: PlanRequest, pool: ProcessPool) -> dict[str, float]:
-    """Return the iteration time of each choice that can run with all settings of the software, by `key_of`."""
+def run_times(
+    choices: Sequence[Choice],
+    request: PlanRequest,
+    pool: ProcessPool,
+    found: dict[str, float],
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Add to `found` the iteration time of each choice that can run with all settings of the software, by `key_of`.
+
+    `check` is called after each, and may raise an exception to stop.
+    """
     points = {}
     for choice in choices:
         try:
             points[key_of(choice)] = request.as_run(choice)
         except ClustersimError:  # such as too little memory with a setting that a plan leaves out
             continue
-    found = pool.map(_iteration_s, list(points.values())) if points else []
-    return {key: time_s for key, time_s in zip(points, found, strict=True) if time_s is not None}
+    keys = list(points)
+
+    def keep(number: int, time_s: float | None) -> None:
+        if time_s is not None:
+            found[keys[number]] = time_s
+        check()
+
+    pool.map(_iteration_s, list(points.values()), on_result=keep)
 
 
 def _iteration_s(point: Point) -> float | None:

@@ -73,10 +73,15 @@ def min_compute_s(costs: LayoutCosts, choice: Choice) -> float:
 
     Only choices that are good enough by this bound need the full one.
     """
-    grid, begins = choice.grid, np.array(costs.begins(choice))
-    columns = _layer_times(choice, costs.timed(choice), costs.split(choice))
-    parts = np.add.reduceat(columns[0] + columns[1] + columns[2], begins)
-    return float(parts.reshape(-1, grid.pipeline).sum(axis=0).max()) * choice.layout.micro_batches
+    begins, timed, layout = costs.begins(choice), costs.timed(choice), choice.layout
+
+    def busiest_s() -> float:
+        columns = _layer_times(choice, timed, costs.split(choice))
+        parts = np.add.reduceat(columns[0] + columns[1] + columns[2], np.array(begins))
+        return float(parts.reshape(-1, choice.grid.pipeline).sum(axis=0).max())
+
+    key = "busiest", timed, begins, choice.grid.pipeline, layout.recompute, layout.schedule == "zero-bubble"
+    return costs.cached(key, busiest_s) * layout.micro_batches
 
 
 def _layer_times(choice: Choice, timed: PieceTimes, split: SplitModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -120,14 +125,12 @@ def _message_times(costs: LayoutCosts, choice: Choice, begins: tuple[int, ...]) 
     grid, links, layers = choice.grid, costs.links, costs.setup.model.layers
     sample_bytes = PRECISIONS[costs.point.precision].activation_bytes * choice.micro_batch
     sent_s, joined_s = np.zeros(len(begins)), np.zeros(len(begins))
-    each = grid.num_ranks // grid.pipeline
     for number, first in enumerate(begins):
         if not number:
             continue
         size = boundary_elements(layers, first) * sample_bytes / grid.context
-        src, dst = ((number + step) % grid.pipeline * each for step in (-1, 0))
-        ways = tuple((src + place, dst + place) for place in range(each))
-        sent_s[number] = links.message_s(ways, size / grid.tensor)
+        src, dst = ((number + step) % grid.pipeline for step in (-1, 0))
+        sent_s[number] = links.message_s(costs.ways(grid, src, dst), size / grid.tensor)
         if grid.tensor > 1 and not choice.layout.sequence_parallel:
             joined_s[number] = links.collective_s("all-gather", "auto", costs.groups(choice, ("tensor",)), size)
     return sent_s, joined_s

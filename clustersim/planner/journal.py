@@ -27,6 +27,9 @@ _MOST_BYTES = 256 << 20
 _LAYOUT_KEYS = {"num_gpus", "batch", "parallelism", "memory_check"}
 """Keys of a point that differ between layouts."""
 
+_OTHER_KEYS = {"prices", "train_tokens", "epochs", "dataset_size"}
+"""Keys of a point on which the time of a layout does not depend."""
+
 
 @dataclass(frozen=True)
 class Journal:
@@ -112,7 +115,7 @@ def _digest(costs: LayoutCosts) -> str:
     """Return a digest that is equal for requests whose layouts have the same times, independent of file names."""
     setup, links = costs.setup, costs.setup.topology.links
     work = setup.workload(costs.kind, 1)
-    request = costs.point.model_dump_json(exclude=_LAYOUT_KEYS), work, setup.transport, __version__
+    request = costs.point.model_dump_json(exclude=_LAYOUT_KEYS | _OTHER_KEYS), work, setup.transport, __version__
     digest = hashlib.sha256(repr(request).encode())
     for column in (links.src, links.dst, links.bytes_per_s, links.latency_s):
         digest.update(column.tobytes())

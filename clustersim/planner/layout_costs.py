@@ -126,11 +126,11 @@ class LayoutCosts:
 
     def split(self, choice: Choice) -> SplitModel:
         """Return the pieces of a choice's model; raise InputError if it cannot be divided this way."""
-        return self._cached(("split", choice.cut), lambda: self._split(choice))
+        return self.cached(("split", choice.cut), lambda: self._split(choice))
 
     def strategy(self, choice: Choice) -> Strategy:
         """Return the strategy by which the replicas of a choice exchange gradients."""
-        return self._cached(
+        return self.cached(
             ("strategy", choice.exchange), lambda: self.point.strategy.model_copy(update=dict(choice.exchange))
         )
 
@@ -147,12 +147,21 @@ class LayoutCosts:
         """
         if not choice.layout.offloads(OPTIMIZER):
             return None
-        training, topology = self.timed(choice).training, self.setup.topology
-        links = [topology.adders[node] for node in set(topology.memory[self.gpus].tolist()) if node in topology.adders]
-        rate = float(topology.links.bytes_per_s[links].max(initial=0.0))
+        training = self.timed(choice).training
         num = self.load(choice, stage).share * training.whole.model.num_parameters
         own = num / choice.grid.num_replicas if choice.layout.sharding else num
-        return own * offload_of(choice.layout, training).update_bytes / rate if rate else 0.0
+        return self.in_host_memory_s(own * offload_of(choice.layout, training).update_bytes)
+
+    def in_host_memory_s(self, moved_bytes: float) -> float:
+        """Return the minimum time in which a host moves bytes in its memory; 0 if its rate is not known."""
+        rate = self._memory_bytes_per_s
+        return moved_bytes / rate if rate else 0.0
+
+    @cached_property
+    def _memory_bytes_per_s(self) -> float:
+        topology = self.setup.topology
+        links = [topology.adders[node] for node in set(topology.memory[self.gpus].tolist()) if node in topology.adders]
+        return float(topology.links.bytes_per_s[links].max(initial=0.0))
 
     def timed(self, choice: Choice) -> PieceTimes:
         """Return the seconds of the pieces of a choice's model for its micro-batch."""
@@ -160,21 +169,21 @@ class LayoutCosts:
         share = (choice.num_gpus, choice.batch) if given is not None and any(given) else None
         compute = self.point.compute
         casts = casts_of(compute.casts, choice.layout.num_passes, self.point.precision, compute.wide_share)
-        return self._cached(("timed", choice.cut, choice.micro_batch, casts, share), lambda: self._timed(choice))
+        return self.cached(("timed", choice.cut, choice.micro_batch, casts, share), lambda: self._timed(choice))
 
     def begins(self, choice: Choice) -> tuple[int, ...]:
         """Return the first layer of each part of a choice's model; raise InputError if it cannot be cut."""
         layout = choice.layout
         kept = layout.micro_batches if layout.balance == "memory" else None
         key = "begins", choice.cut, choice.micro_batch, layout.pipeline, layout.chunks, kept
-        return self._cached(key, lambda: self._begins(choice))
+        return self.cached(key, lambda: self._begins(choice))
 
     def load(self, choice: Choice, stage: int) -> StageLoad:
         """Return the gradients that a stage of a choice exchanges after its passes."""
         begins = self.begins(choice)
         caps = self._caps(choice, self.timed(choice).training.whole)
         key = "load", choice.cut, begins, choice.layout.pipeline, stage, caps
-        return self._cached(key, lambda: self._load(choice, begins, stage))
+        return self.cached(key, lambda: self._load(choice, begins, stage))
 
     def units(self, choice: Choice) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
         """Return the parameters of the units of each part; the weights of a unit are gathered together.
@@ -182,7 +191,7 @@ class LayoutCosts:
         The first are those on all replicas, the second those of distributed experts.
         """
         begins = self.begins(choice)
-        return self._cached(("units", choice.cut, begins), lambda: self._units(choice, begins))
+        return self.cached(("units", choice.cut, begins), lambda: self._units(choice, begins))
 
     def _units(self, choice: Choice, begins: tuple[int, ...]) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
         split = self.split(choice)
@@ -192,7 +201,7 @@ class LayoutCosts:
 
     def groups(self, choice: Choice, axes: tuple[str, ...]) -> tuple[Group, ...]:
         """Return the ranks of every group along some axes, the groups of the first stage first."""
-        return self._cached(("groups", choice.grid.sizes, axes), lambda: _groups(choice.grid, axes))
+        return self.cached(("groups", choice.grid.sizes, axes), lambda: _groups(choice.grid, axes))
 
     def groups_of_stage(self, choice: Choice, axes: tuple[str, ...], stage: int) -> tuple[Group, ...]:
         """Return the groups along some axes (not the pipeline) whose ranks are on a stage."""
@@ -211,13 +220,23 @@ class LayoutCosts:
         """
         grid = choice.grid
         key = "met", grid.sizes, grid.shared_over, axis, stage
-        return self._cached(key, lambda: _exchange_groups(grid, self.replica_groups(choice, stage), axis))
+        return self.cached(key, lambda: _exchange_groups(grid, self.replica_groups(choice, stage), axis))
+
+    def program_groups(self, grid: Grid, axis: str, stage: int) -> tuple[Group, ...]:
+        """Return the groups of a stage's ranks along an axis of a program."""
+        key = "program groups", grid, axis, stage
+        return self.cached(key, lambda: _groups_of_stage(grid, axis, stage))
+
+    def ways(self, grid: Grid, src: int, dst: int) -> tuple[tuple[int, int], ...]:
+        """Return the pairs of ranks at the same places of two stages."""
+        return self.cached(("ways", grid.num_ranks, grid.pipeline, src, dst), lambda: _ways(grid, src, dst))
 
     def expert_groups(self, choice: Choice, stage: int) -> tuple[Group, ...]:
         """Return the groups of ranks of a stage that have the same experts."""
         return self.groups_of_stage(choice, ("context", "data"), stage)
 
-    def _cached(self, key: Hashable, make: Callable[[], Found]) -> Found:
+    def cached(self, key: Hashable, make: Callable[[], Found]) -> Found:
+        """Return what `make` makes, made once for a key."""
         if key not in self._known:
             self._known[key] = make()
         found: Found = self._known[key]
@@ -245,10 +264,7 @@ class LayoutCosts:
             overlap=self.point.strategy.overlap,
         )
         times = piece_times(whole, split.pieces, training.library)
-        forward, backward = (
-            [self._calls_s(choice, piece, time, phase) for piece, time in zip(split.pieces, times, strict=True)]
-            for phase in (FORWARD, BACKWARD)
-        )
+        forward, backward = (self._all_calls_s(choice, times, phase) for phase in (FORWARD, BACKWARD))
         return PieceTimes(
             training,
             times,
@@ -266,6 +282,16 @@ class LayoutCosts:
         copies, sharding = choice.grid.num_replicas, choice.layout.sharding
         return self.strategy(choice).bucket_caps(whole.gradient_bytes_per_parameter, copies, sharding)
 
+    def _all_calls_s(self, choice: Choice, times: Sequence[LayerTime], phase: str) -> list[float]:
+        """Return the waits for collectives around each layer [num_layers]; equal pieces wait equally long."""
+        split, known, found = self.split(choice), dict[Hashable, float](), []
+        for piece, kind, time in zip(split.pieces, split.kinds, times, strict=True):
+            key = (kind, time.forward_s, time.backward_data_s) if piece.num_ring_steps > 1 else kind
+            if key not in known:
+                known[key] = self._calls_s(choice, piece, time, phase)
+            found.append(known[key])
+        return found
+
     def _calls_s(self, choice: Choice, piece: Piece, time: LayerTime, phase: str) -> float:
         """Return the minimum time that a micro-batch waits for collectives around a layer."""
         if piece.num_ring_steps > 1:
@@ -282,6 +308,8 @@ class LayoutCosts:
     def _ring_waiting_s(self, choice: Choice, times: Sequence[LayerTime], phase: str) -> np.ndarray:
         """Return the minimum waiting time of ring attention, at the first layer of each [num_layers]."""
         awaited_s, pieces = np.zeros(len(times)), self.split(choice).pieces
+        if not any(map(in_ring, pieces)):
+            return awaited_s
         for is_ring, each in groupby(range(len(pieces)), lambda layer: in_ring(pieces[layer])):
             layers = list(each)
             if is_ring:
@@ -349,6 +377,26 @@ def _exchange_groups(grid: Grid, replicas: Sequence[Group], axis: str) -> tuple[
     if grid.shared_over is None:
         return tuple(replicas) if axis == SHARD_GROUP else ((replicas[0][0],),)
     return tuple(dict.fromkeys(grid.collective_group(rank, axis) for group in replicas for rank in group))
+
+
+def _groups_of_stage(grid: Grid, axis: str, stage: int) -> tuple[Group, ...]:
+    """Return the distinct groups of a stage's ranks along an axis of a program.
+
+    >>> _groups_of_stage(Grid(tensor=2, pipeline=2), "tensor", 1)
+    ((2, 3),)
+    """
+    each = grid.num_ranks // grid.pipeline
+    left, found = dict.fromkeys(range(stage * each, (stage + 1) * each)), []
+    while left:
+        found.append(grid.collective_group(next(iter(left)), axis))
+        for rank in found[-1]:
+            left.pop(rank, None)
+    return tuple(found)
+
+
+def _ways(grid: Grid, src: int, dst: int) -> tuple[tuple[int, int], ...]:
+    each = grid.num_ranks // grid.pipeline
+    return tuple((src * each + place, dst * each + place) for place in range(each))
 
 
 def point_of(point: Point, choice: Choice) -> Point:

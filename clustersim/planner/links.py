@@ -12,6 +12,7 @@ from clustersim.collectives.nccl_1 import OF_NCCL_1
 from clustersim.collectives.schedule import Step
 from clustersim.communicator.algorithm import algorithm_name, as_seen, is_tuned, schedule_collective
 from clustersim.communicator.extra_ranks import extra_ranks
+from clustersim.communicator.sm_share import sm_share
 from clustersim.hardware.sheet import Transport
 from clustersim.network.paths import Costs, connected, payload_rates, wait_s
 from clustersim.network.uncontended.step import MessageRoutes, UncontendedStep, UncontendedSteps
@@ -47,13 +48,16 @@ class MinTimes:
         self._alike, self._swappable = alike, alike and swappable
         self._hosts, self._first_gpus = np.unique(topology.gpu_domains, return_index=True)
         self._signatures: dict[tuple[Group, ...], Hashable] = {}
-        self._has_bounds = transport.buffers == "gpu"
+        self.has_bounds = transport.buffers == "gpu"
         self._least: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
         self._sequences: dict[tuple[str, str, tuple[Group, ...], tuple[float, ...]], float] = {}
         self._chains: dict[tuple[str, str, Hashable, float], float] = {}
         self._link_bounds: dict[tuple[str, str, Hashable, float], float] = {}
         self._rings: dict[tuple[str, str, Group], list[tuple[UncontendedStep, int]]] = {}  # of one byte
         self._ways: dict[tuple[int, int], tuple[float, float]] = {}
+        self._messages: dict[tuple[tuple[int, int], ...], list[tuple[float, float]]] = {}
+        self._copy_rates: dict[bool, float] = {}
+        self._sm_shares: dict[tuple[str, str, tuple[Group, ...], float], float] = {}
 
     @cached_property
     def _maker(self) -> UncontendedSteps:
@@ -66,7 +70,7 @@ class MinTimes:
         It is the sum over the steps of the times of the rank's own messages (`_own_s`). It is 0 for groups that reach
         beyond `gpus`, if the request has more GPUs than the cluster.
         """
-        if not self._has_bounds or len(groups[0]) < 2:
+        if not self.has_bounds or len(groups[0]) < 2:
             return 0.0
         key = op, algorithm, tuple(groups), num_bytes
         if key not in self._least:
@@ -81,7 +85,7 @@ class MinTimes:
 
         The link carries the bytes of all groups; it is a host's adapter if the host has fewer of them than GPUs.
         """
-        if not self._has_bounds or len(groups[0]) < 2:
+        if not self.has_bounds or len(groups[0]) < 2:
             return 0.0
         key = op, algorithm, self._signature(tuple(groups)), num_bytes
         if key not in self._link_bounds:
@@ -105,11 +109,43 @@ class MinTimes:
             )
         return self._sequences[key]
 
-    def message_s(self, pairs: Sequence[tuple[int, int]], num_bytes: float) -> float:
+    def message_s(self, pairs: tuple[tuple[int, int], ...], num_bytes: float) -> float:
         """Return the minimum time of a message between two ranks, for the fastest of some pairs."""
-        if not self._has_bounds or not pairs:
+        if not self.has_bounds or not pairs:
             return 0.0
-        return min(wait + num_bytes / rate for wait, rate in map(self._way, pairs))
+        if pairs not in self._messages:
+            self._messages[pairs] = list(dict.fromkeys(map(self._way, pairs)))
+        return min(wait + num_bytes / rate for wait, rate in self._messages[pairs])
+
+    def copy_s(self, to_host: bool, num_bytes: float) -> float:
+        """Return the minimum time of a copy between a GPU and the memory of its host: bytes over the fastest route."""
+        if not self.has_bounds:
+            return 0.0
+        if to_host not in self._copy_rates:
+            nodes = [(int(self._topology.gpus[gpu]), int(self._topology.memory[gpu])) for gpu in self._gpus.tolist()]
+            routes = (self._topology.route(*(ends if to_host else ends[::-1])) for ends in dict.fromkeys(nodes))
+            self._copy_rates[to_host] = max(
+                float(self._maker.bytes_per_s[route].min(initial=np.inf)) for route in routes
+            )
+        return num_bytes / self._copy_rates[to_host]
+
+    def sm_share(self, op: str, algorithm: str, groups: Sequence[Group], num_bytes: float) -> float:
+        """Return the minimum share of multiprocessors that a collective occupies on a GPU of any of these groups."""
+        if not self.has_bounds or len(groups[0]) < 2:
+            return 0.0
+        key = op, algorithm, tuple(groups), num_bytes if op == "all-reduce" else 0.0
+        if key not in self._sm_shares:
+            there = (group for group in groups if max(group) < len(self._gpus))
+            differing = {self._signature((group,)): group for group in there}
+            shares = (self._share_of(op, algorithm, group, num_bytes) for group in differing.values())
+            self._sm_shares[key] = min(shares, default=0.0)
+        return self._sm_shares[key]
+
+    def _share_of(self, op: str, algorithm: str, group: Group, num_bytes: float) -> float:
+        gpus, name = self._gpus[list(group)], op
+        if op == "all-reduce":
+            name = algorithm_name(op, algorithm, self._topology, gpus, num_bytes, self._transport.library)
+        return float(sm_share(self._topology, gpus, self._transport, name, algorithm).min())
 
     def crosses_hosts(self, group: Group) -> bool:
         """Return whether the ranks of a group are on several hosts, or NVLink domains of several."""

@@ -65,12 +65,22 @@ class PlanRequest:
 
     def as_run(self, choice: Choice) -> Point:
         """Return the point of a choice as `clustersim run` makes it, with all settings of the software."""
+        without = ("measured=[]",) if self.anchor else ()
+        point = _only_point(load_scenario(self.source, [*self._overrides_of(choice), *without]))
+        return self.anchor.applied(point) if self.anchor else point
+
+    def scenario_of(self, choice: Choice) -> Scenario:
+        """Return the scenario of a choice, with all settings of the software and the measured runs."""
+        return load_scenario(self.source, self._overrides_of(choice))
+
+    def _overrides_of(self, choice: Choice) -> list[str]:
         settings = {f"parallelism.{key}": value for key, value in choice.settings().items()}
-        settings |= {f"strategy.{key}": value for key, value in choice.exchange}
+        if choice.exchange:
+            settings |= {"strategy.kind": self.point.strategy.kind}
+            settings |= {f"strategy.{key}": value for key, value in choice.exchange}
         written = [f"{as_written(key)}={json.dumps(value)}" for key, value in settings.items()]
         sized = [f"num_gpus={choice.num_gpus}", f"batch={{global: {choice.batch}}}", "parallelism={}"]
-        point = _only_point(load_scenario(self.source, [*self.overrides, *sized, *written]))
-        return self.anchor.applied(point) if self.anchor else point
+        return [*self.overrides, *sized, *written]
 
     def space(self, batches: Mapping[int, Sequence[int]], fixed: Mapping[str, Any]) -> Space:
         """Return the search space for these batches by number of GPUs and these fixed keys."""
@@ -101,12 +111,12 @@ def plan_request(
             check_number(name, number, least=1, is_whole=True)
     most = max(num_gpus)
     anchor = _anchor(scenario, overrides)
-    overrides = [*overrides, *(["measured=[]"] if anchor else [])]
     asked = overrides
+    overrides = [*overrides, *(["measured=[]"] if anchor else [])]
     sized = _loaded(scenario, overrides, most)
     point = _only_point(sized)
     if point.is_software_chosen:
-        overrides = asked = [*overrides, f"software.name={_SOFTWARE}"]
+        overrides, asked = ([*given, f"software.name={_SOFTWARE}"] for given in (overrides, asked))
         point = _only_point(_loaded(scenario, overrides, most))
     left_out = left_out_of_a_plan(point)
     if left_out or point.software.name == _SOFTWARE:

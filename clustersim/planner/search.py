@@ -1,12 +1,13 @@
-"""Best-first search: layouts are simulated in the order of their bounds, until no other can be among the best."""
+"""Best-first search: layouts are simulated, the best expected times first, until no other can be among the best."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from clustersim.errors import ClustersimError
 from clustersim.planner.journal import Journal, note
 from clustersim.planner.layout_costs import point_of
 from clustersim.planner.objective import Objective
+from clustersim.planner.queue import Candidate, LayoutQueue
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point
 from clustersim.simulate import Workloads, forecast
@@ -26,15 +28,6 @@ of processes."""
 
 _ITERATIONS = 2
 """Measured iterations of each layout: enough to see whether iterations repeat."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A valid choice, a lower bound of its iteration time, and its peak memory on any GPU."""
-
-    choice: Choice
-    least_s: float
-    memory_bytes: float
 
 
 @dataclass(frozen=True)
@@ -79,64 +72,85 @@ class Search:
     unfinished: list[SimulatedLayout] = field(default_factory=list)
 
 
-class BestBoundFirst:
-    """Iterator of choices in the order of their bounds; `least_s` computes a bound only when it may be the next.
+class TimeIsUp(BaseException):
+    """The time limit of a search is over. Like an interruption, it ends the worker processes at once."""
 
-    The bounds in `ranked` are lower than those of `least_s`, and faster to compute.
-    """
 
-    def __init__(self, ranked: Sequence[Candidate], objective: Objective, least_s: Callable[[Choice], float]):
-        self._ranked, self._objective, self._least_s = ranked, objective, least_s
-        self._waiting = [(objective.of(each.choice, each.least_s), number, False) for number, each in enumerate(ranked)]
-        heapify(self._waiting)
-        self._least = [each.least_s for each in ranked]
+class Deadline:
+    """The end of a search's time, at `end_s` of `clock`; None is no limit."""
 
-    def __iter__(self) -> Iterator[Candidate]:
-        return self
+    def __init__(self, end_s: float | None = None, clock: Callable[[], float] = time.monotonic):
+        self._end_s, self._clock = end_s, clock
 
-    def __next__(self) -> Candidate:
-        waiting, least = self._waiting, self._least
-        while waiting:
-            _, number, is_known = heappop(waiting)
-            choice = self._ranked[number].choice
-            if is_known:
-                return replace(self._ranked[number], least_s=least[number])
-            least[number] = max(least[number], self._least_s(choice))
-            heappush(waiting, (self._objective.of(choice, least[number]), number, True))
-        raise StopIteration
+    def check(self) -> None:
+        """Raise TimeIsUp if the time is over."""
+        if self.left_s() <= 0:
+            raise TimeIsUp
 
-    def num_better_than(self, worst: float) -> int:
-        """Return how many choices that are not taken yet have a bound better than `worst`, as far as it is known."""
-        return sum(bound < worst for bound, *_ in self._waiting)
+    def left_s(self) -> float:
+        """Return the seconds that are left, infinite without a limit."""
+        return inf if self._end_s is None else self._end_s - self._clock()
+
+
+@dataclass
+class Simulator:
+    """What simulations of one search have in common: the training, processes, earlier results, and the time limit."""
+
+    point: Point
+    pool: ProcessPool
+    journal: Journal | None = None
+    deadline: Deadline = field(default_factory=Deadline)
+
+    def simulate_all(
+        self,
+        ranked: Sequence[Candidate],
+        on_result: Callable[[SimulatedLayout | str], None] = lambda answer: None,
+    ) -> tuple[list[SimulatedLayout], list[tuple[Choice, str]]]:
+        """Return the results of choices in their order, and those that failed with the reason.
+
+        Results in the journal are not simulated again; new ones are added to it. `on_result` takes each result, or why
+        it failed, as soon as it is there. Then TimeIsUp is raised if the time is over, also before the last result.
+        """
+
+        def take(answer: SimulatedLayout | str) -> None:
+            on_result(answer)
+            self.deadline.check()
+
+        known = [None if self.journal is None else _from_journal(each, self.journal) for each in ranked]
+        path = None if self.journal is None else self.journal.path
+        to_simulate = [(self.point, each, path) for each, answer in zip(ranked, known, strict=True) if answer is None]
+        for answer in known:
+            if answer is not None:
+                on_result(answer)
+        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda _, answer: take(answer))
+        new = iter(made)
+        answers = [next(new) if answer is None else answer for answer in known]
+        simulated = [answer for answer in answers if isinstance(answer, SimulatedLayout)]
+        failed = [
+            (each.choice, answer) for each, answer in zip(ranked, answers, strict=True) if isinstance(answer, str)
+        ]
+        return simulated, failed
 
 
 def simulate_best_first(
-    point: Point,
-    bounded: Iterator[Candidate],
-    objective: Objective,
-    top: int,
-    pool: ProcessPool,
-    on_progress: OnProgress,
-    search: Search,
-    journal: Journal | None = None,
-    num_better_than: Callable[[float], int] = lambda worst: 0,
+    simulator: Simulator, queue: LayoutQueue, objective: Objective, top: int, on_progress: OnProgress, search: Search
 ) -> None:
     """Simulate layouts in rounds and store the results in `search` after each, so that they survive an interruption.
 
-    `bounded` is in the order of bounds. The search goes on while a bound is better than the worst of the best `top`;
-    `num_better_than` says how many bounds still are, for the estimate of the time that is left.
+    The search goes on while a layout of the queue has a bound better than the worst of the best `top`.
     """
-    simulated, pace = search.simulated, _Pace(on_progress)
-    following = next(bounded, None)
-    while following is not None:
-        worst = (
-            objective.of(simulated[top - 1].choice, simulated[top - 1].iteration_s) if len(simulated) >= top else None
-        )
-        if worst is not None and objective.of(following.choice, following.least_s) >= worst:
-            break
-        batch = [following, *islice(bounded, (_ROUND if simulated else max(_ROUND, top)) - 1)]
-        following = next(bounded, None)
-        left = None if worst is None else num_better_than(worst) + (following is not None)
+    simulated, pace = search.simulated, _Pace(on_progress, simulator.deadline)
+    while True:
+        simulated.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
+        choices = {each.choice for each in simulated}
+        worst = None
+        if len(simulated) >= top:
+            worst = objective.of(simulated[top - 1].choice, simulated[top - 1].iteration_s)
+        following = (each for each in iter(partial(queue.take, worst), None) if each.choice not in choices)
+        batch = list(islice(following, _ROUND))
+        if not batch:
+            return
+        left = None if worst is None else queue.num_better_than(worst)
 
         def keep(answer: SimulatedLayout | str, left: int | None = left) -> None:
             pace.tell(left)
@@ -144,18 +158,20 @@ def simulate_best_first(
                 search.unfinished.append(answer)
 
         pace.begin(len(batch), left)
-        made, errors = simulate_all(point, batch, pool, journal, keep)
+        made, errors = simulator.simulate_all(batch, keep)
         search.unfinished.clear()
         search.failed += errors
         simulated += made
-        simulated.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
 
 
 class _Pace:
     """Number of simulated layouts and those to come, and the time that they take at most."""
 
-    def __init__(self, on_progress: OnProgress, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, on_progress: OnProgress, deadline: Deadline | None = None, clock: Callable[[], float] = time.monotonic
+    ):
         self._on_progress, self._clock, self._begin_s = on_progress, clock, clock()
+        self._deadline = deadline or Deadline()
         self._num_done = self._num_begun = 0
 
     def begin(self, num: int, left: int | None) -> None:
@@ -172,34 +188,9 @@ class _Pace:
         done, most = self._num_done, self._num_begun + (left or 0)
         text = f"{done} layouts, {most} at least" if left is None else f"{done} layouts of at most {most}"
         if done and left is not None:
-            text += f", at most {format_duration((self._clock() - self._begin_s) / done * (most - done))} left"
+            left_s = min((self._clock() - self._begin_s) / done * (most - done), max(0.0, self._deadline.left_s()))
+            text += f", at most {format_duration(left_s)} left"
         self._on_progress(0.5 + 0.4 * done / (most + (_ROUND if left is None else 0)), text)
-
-
-def simulate_all(
-    point: Point,
-    ranked: Sequence[Candidate],
-    pool: ProcessPool,
-    journal: Journal | None = None,
-    on_result: Callable[[SimulatedLayout | str], None] = lambda answer: None,
-) -> tuple[list[SimulatedLayout], list[tuple[Choice, str]]]:
-    """Return the results of choices in their order, and those that failed with the reason.
-
-    Results in a journal are not simulated again; new ones are added to it. `on_result` takes each result, or why it
-    failed, as soon as it is there.
-    """
-    known = [None if journal is None else _from_journal(each, journal) for each in ranked]
-    path = None if journal is None else journal.path
-    to_simulate = [(point, each, path) for each, answer in zip(ranked, known, strict=True) if answer is None]
-    for answer in known:
-        if answer is not None:
-            on_result(answer)
-    made = pool.map(_simulate_one, to_simulate, on_result=lambda _, answer: on_result(answer)) if to_simulate else ()
-    new = iter(made)
-    answers = [next(new) if answer is None else answer for answer in known]
-    simulated = [answer for answer in answers if isinstance(answer, SimulatedLayout)]
-    failed = [(each.choice, answer) for each, answer in zip(ranked, answers, strict=True) if isinstance(answer, str)]
-    return simulated, failed
 
 
 def _from_journal(ranked: Candidate, journal: Journal) -> SimulatedLayout | str | None:

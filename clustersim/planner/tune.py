@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product
 
-from clustersim.planner.journal import Journal
 from clustersim.planner.objective import Objective
-from clustersim.planner.search import Candidate, SimulatedLayout, simulate_all
+from clustersim.planner.queue import Candidate
+from clustersim.planner.search import SimulatedLayout, Simulator
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point
-from clustersim.sweep.pool import ProcessPool
 
 ALGORITHMS = ("auto", "ring", "double-tree")
 BUCKETS = ("100 MiB", "whole")
@@ -26,14 +25,13 @@ _LEAST_SHARE = 0.01
 
 
 def tune(
-    point: Point,
+    simulator: Simulator,
     best: Sequence[SimulatedLayout],
     objective: Objective,
     ranked_of: Callable[[Choice], Candidate | None],
-    pool: ProcessPool,
-    journal: Journal | None = None,
-) -> list[SimulatedLayout]:
-    """Return the simulated variants of the best layouts, better or worse.
+    tuned: list[SimulatedLayout],
+) -> None:
+    """Simulate variants of the best layouts, and add the results to `tuned`, better or worse.
 
     First tensor-parallel communication is overlapped; then, for the best of both, other gradient exchanges are tried.
     `best` is sorted. `ranked_of` returns a choice with its bound, None if it does not fit; variants with a bound no
@@ -42,18 +40,23 @@ def tune(
     """
     first = objective.of(best[0].choice, best[0].iteration_s)
 
-    def tried(choices: Iterable[Choice]) -> list[SimulatedLayout]:
+    def keep(answer: SimulatedLayout | str) -> None:
+        if isinstance(answer, SimulatedLayout):
+            tuned.append(answer)
+
+    def simulate(choices: Iterable[Choice]) -> None:
         every = (each for each in map(ranked_of, choices) if each is not None)
         to_simulate = [each for each in every if objective.of(each.choice, each.least_s) < first]
         to_simulate.sort(key=lambda each: objective.of(each.choice, each.least_s))
-        return simulate_all(point, to_simulate[:_MOST], pool, journal)[0]
+        num_before = len(tuned)
+        tuned[num_before:] = simulator.simulate_all(to_simulate[:_MOST], keep)[0]
 
-    beside = tried(overlapped(point, best))
-    ahead = sorted([*best, *beside], key=lambda each: objective.of(each.choice, each.iteration_s))[:_LAYOUTS]
-    return beside + tried(
+    simulate(overlapped(simulator.point, best))
+    ahead = sorted([*best, *tuned], key=lambda each: objective.of(each.choice, each.iteration_s))[:_LAYOUTS]
+    simulate(
         replace(simulated.choice, exchange=variant)
         for simulated in ahead
-        for variant in exchange_variants(point, simulated)
+        for variant in exchange_variants(simulator.point, simulated)
     )
 
 

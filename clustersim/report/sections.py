@@ -36,7 +36,7 @@ def header(sweep: Sweep) -> str:
     The first sentence of the answer is the heading of the page, the others follow it.
     """
     first, *others = findings(sweep)
-    numbers = "".join(_tile(tile) for tile in tiles(sweep))
+    numbers = "".join(tile_html(tile) for tile in tiles(sweep))
     banner = ""
     if sweep.warnings:
         number = plural(len(sweep.warnings), "warning")
@@ -49,7 +49,8 @@ def header(sweep: Sweep) -> str:
     )
 
 
-def _tile(tile: Tile) -> str:
+def tile_html(tile: Tile) -> str:
+    """Return a number of the first screen."""
     return (
         f'<div class="tile"><dt>{escape(tile.label)}</dt><dd>{escape(tile.value)}</dd>'
         f'<dd class="note">{escape(tile.note)}</dd></div>'

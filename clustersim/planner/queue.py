@@ -1,0 +1,98 @@
+"""Layouts in the order in which they are simulated: the best expected times first, each bounded no earlier than needed.
+
+A family has layouts that differ only in recomputation. Its bounds get tighter and slower to compute from step to step,
+and it is dropped as soon as one of them is no better than what was simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import inf
+
+from clustersim.planner.objective import Objective
+from clustersim.planner.space import Choice
+
+Family = Sequence[Choice]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A valid choice, a lower bound of its iteration time, its peak memory on any GPU, and its expected time."""
+
+    choice: Choice
+    least_s: float
+    memory_bytes: float = 0.0
+    expected_s: float = 0.0
+
+
+Step = Callable[[Family, Candidate], Candidate | None]
+"""Returns a family's candidate with a tighter bound; None if the family has no valid layout that fits."""
+
+
+class LayoutQueue:
+    """Families to simulate. `steps` tighten the bounds of a family, which are 0 s before the first step.
+
+    All families take the first step at once. `check` is called before each step: it may raise an exception to stop.
+    """
+
+    def __init__(
+        self,
+        families: Sequence[Family],
+        objective: Objective,
+        steps: Sequence[Step],
+        check: Callable[[float], None] = lambda share: None,
+    ):
+        self._families, self._objective, self._steps, self._check = families, objective, steps, check
+        self._known: dict[int, Candidate] = {}  # by number of family: those that wait or were taken
+        self._waiting: list[tuple[float, int, int]] = []  # value, number, steps taken
+        self.is_bounded = False
+
+    def bound_all(self) -> None:
+        """Take the first step of each family."""
+        for number, family in enumerate(self._families):
+            self._check(number / len(self._families))
+            self._take_step(number, Candidate(family[0], 0.0), 0)
+        self.is_bounded = True
+
+    def take(self, worst: float | None) -> Candidate | None:
+        """Return the next choice with a bound better than `worst`, which None stands for infinite; None at the end."""
+        while self._waiting:
+            _, number, step = heappop(self._waiting)
+            known = self._known[number]
+            if worst is not None and self._value(known, known.least_s) >= worst:
+                del self._known[number]
+            elif step == len(self._steps):
+                return known
+            else:
+                self._check(1.0)
+                self._take_step(number, known, step)
+        return None
+
+    def least_left(self, simulated: Collection[Choice]) -> float:
+        """Return the best bound of choices that wait, or were taken and are not in `simulated`; inf without any."""
+        left = (each for each in self._known.values() if each.choice not in simulated)
+        return min((self._value(each, each.least_s) for each in left), default=inf)
+
+    def num_left(self, worst: float, simulated: Collection[Choice]) -> int:
+        """Return how many choices with a bound better than `worst` wait, or were taken and are not in `simulated`."""
+        left = (each for each in self._known.values() if each.choice not in simulated)
+        return sum(self._value(each, each.least_s) < worst for each in left)
+
+    def num_better_than(self, worst: float) -> int:
+        """Return how many waiting choices have a bound better than `worst`, as far as it is known."""
+        known = (self._known[number] for _, number, _ in self._waiting)
+        return sum(self._value(each, each.least_s) < worst for each in known)
+
+    def _take_step(self, number: int, known: Candidate, step: int) -> None:
+        found = self._steps[step](self._families[number], known)
+        if found is None:
+            self._known.pop(number, None)
+            return
+        found = replace(found, least_s=max(found.least_s, known.least_s))
+        self._known[number] = found
+        heappush(self._waiting, (self._value(found, max(found.least_s, found.expected_s)), number, step + 1))
+
+    def _value(self, candidate: Candidate, seconds: float) -> float:
+        return self._objective.of(candidate.choice, seconds)
