@@ -29,17 +29,18 @@ def sweep(
     strict: bool = False,
     point_timeout_s: float | None = None,
     executor: Executor | None = None,
+    where: Sequence[str] = (),
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
     A point that cannot be simulated is a run with an `error`; if `strict`, InputError or SimulationError is raised
     instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does
     not depend on it, nor on the `executor` that is used instead, nor on `workloads`, which sweeps in this process may
-    share. A point may take `point_timeout_s`.
+    share. A point may take `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`.
     """
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
-    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, strict=strict)
+    loaded = load_scenario(scenario, strict=strict, where=where)
     if strict:
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
