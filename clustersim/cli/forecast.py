@@ -27,6 +27,12 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION", help="Only points for which this holds: 'num_gpus * batch <= 4096'; of several, all."
+        ),
+    ] = None,
     measured: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,7 +91,7 @@ def run(
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
     if what_if:
-        _check_what_if(measured, exact, allow_outside)
+        _check_what_if(measured, where, exact, allow_outside)
     if report is not None and no_report:
         raise typer.BadParameter("--report and --no-report exclude each other")
     if open_ and not what_if and (no_report or (json and report is None)):
@@ -100,7 +106,9 @@ def run(
 
     overrides = _overrides(settings, price, {"train_tokens": tokens, "seed": seed})
     source: dict[str, Any] | str = {} if scenario is None else scenario
-    loaded = load_scenario(source, overrides=overrides, measured=measured or [], allow_outside=allow_outside)
+    loaded = load_scenario(
+        source, overrides=overrides, measured=measured or [], allow_outside=allow_outside, where=where or []
+    )
     with progress(quiet) as on_progress:
         result = sweep(loaded, progress=on_progress, exact=exact, workers=1 if workers is None else workers)
     folder = Path("runs") / folder_name(result.name)
@@ -121,8 +129,11 @@ def run(
         open_page(written["what-if" if what_if else "report"])
 
 
-def _check_what_if(measured: list[str] | None, exact: bool, allow_outside: bool) -> None:
+def _check_what_if(
+    measured: list[str] | None, where: list[str] | None, exact: bool, allow_outside: bool
+) -> None:
     given = {
+        "--where": bool(where),
         "--measured (write the runs as `measured` into the scenario)": bool(measured),
         "--exact": exact,
         "--allow-outside": allow_outside,

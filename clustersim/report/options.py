@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from clustersim.report.series import axis_value, inner_keys, short_labels, value_labels, varied
+from clustersim.report.series import apart, axis_value, inner_keys, short_labels, value_labels, varied
 from clustersim.report.words import gpus
 from clustersim.results import Run, Sweep
 from clustersim.units import read_quantity
@@ -144,14 +144,21 @@ _PREPOSITIONS = {"num_gpus": "on", "model": "for"}
 
 
 def question_of(sweep: Sweep) -> SweepQuestion:
-    """Return the question of a sweep: axes that only set the task are conditions, unless nothing else varies."""
+    """Return the question of a sweep: axes that only set the task are conditions, unless nothing else varies.
+
+    The number of GPUs is one if it is an axis, and not where each case has its own. Axes that go with it are left out.
+    Where each condition has one run, all axes are choices.
+    """
     inside = inner_keys(sweep)
-    keys = [key for key in varied(sweep) if key not in inside]
+    is_axis = any("num_gpus" in run.axes for run in sweep.runs) or not varied(sweep)
+    sizes = ["num_gpus"] if is_axis and len({run.num_gpus for run in sweep.runs}) > 1 else []
+    keys = [key for key in apart(sweep) if key not in inside]
     choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
     if not choices:
         choices = [key for key in keys if key != "model"]
-    sizes = ["num_gpus"] if len({run.num_gpus for run in sweep.runs}) > 1 else []
     conditions = [*(key for key in keys if key not in choices), *sizes]
+    if choices and len(sweep.runs) == len({repr([_value(run, key) for key in conditions]) for run in sweep.runs}) > 1:
+        choices, conditions = [*choices, *conditions], []
     inner = {key: tuple(part for part, outer in inside.items() if outer == key) for key in keys}
     axes = {key: _axis(sweep, key, inner.get(key, ())) for key in (*choices, *conditions)}
     found = tuple(axes[key] for key in conditions)

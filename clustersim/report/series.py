@@ -26,9 +26,18 @@ def varied(sweep: Sweep) -> tuple[str, ...]:
     return tuple(key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1)
 
 
+def apart(sweep: Sweep) -> tuple[str, ...]:
+    """Return the `varied` axes without those that only go with the number of GPUs, as in a zip of both."""
+    runs = sweep.runs
+    if not runs or not all("num_gpus" in run.axes for run in runs):
+        return varied(sweep)
+    sizes = len({run.num_gpus for run in runs})
+    return tuple(key for key in varied(sweep) if len({(run.num_gpus, repr(run.axes.get(key))) for run in runs}) > sizes)
+
+
 def series(sweep: Sweep) -> tuple[Series, ...]:
     """Return the series of a sweep in the order of its axes."""
-    keys, names = varied(sweep), settings(sweep)
+    keys, names = apart(sweep), settings(sweep)
     groups: dict[str, list[Run]] = {}
     for run in sweep.runs:
         groups.setdefault(_axes_key(run, keys), []).append(run)
@@ -39,7 +48,7 @@ def series(sweep: Sweep) -> tuple[Series, ...]:
 
 def settings(sweep: Sweep) -> dict[str, str]:
     """Return the labels of runs by their varying axes except the number of GPUs (`ring, batch 32`), by `_axes_key`."""
-    keys = varied(sweep)
+    keys = apart(sweep)
     runs = {_axes_key(run, keys): run for run in sweep.runs}
     values = {key: value_labels(sweep, key) for key in keys}
     names = short_labels([_full_label(run, keys, values) for run in runs.values()])
@@ -106,7 +115,7 @@ def inner_keys(sweep: Sweep) -> dict[str, str]:
 
 def setting(sweep: Sweep, run: Run) -> str:
     """Return the label of one run among the `settings` of its sweep."""
-    keys = varied(sweep)
+    keys = apart(sweep)
     found = settings(sweep).get(_axes_key(run, keys))
     return found or _full_label(run, keys, {key: value_labels(sweep, key) for key in keys})
 

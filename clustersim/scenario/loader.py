@@ -23,6 +23,7 @@ from clustersim.scenario.overrides import apply_overrides
 from clustersim.scenario.parts import MeasuredRun
 from clustersim.scenario.point_tree import PointTrees
 from clustersim.scenario.scenario import Scenario, SweepPoint
+from clustersim.scenario.sweep_keys import without_nulls
 from clustersim.scenario.sweep_space import space_of
 from clustersim.scenario.validate import checked as checked_tree
 from clustersim.scenario.validate import open_topology, read_keys, validate
@@ -72,10 +73,10 @@ def load_scenario(
     check_texts("measured", measured, "a list of texts such as '8=105.2/s'")
     if isinstance(source, Scenario) and not overrides and not measured and not where:
         return source
-    root, mistakes = _read(source.raw if isinstance(source, Scenario) else source, allow_outside)
+    root, mistakes = _read(source, allow_outside)
     root, wrong = apply_overrides(root, overrides, open_topology)
     root, unparsed = with_measured(root, measured)
-    root = with_where(root, where)
+    root = without_nulls(with_where(root, where))
     check_extent(root)
     found = _points(root, strict)
     unread = {(each.file, each.line, each.column) for each in mistakes if each.line is not None}
@@ -89,7 +90,7 @@ def load_scenario(
 
 def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
     """Say whether a scenario has measured runs, be it valid or not."""
-    root, _ = _read(source.raw if isinstance(source, Scenario) else source)
+    root, _ = _read(source)
     root, _ = apply_overrides(root, overrides, open_topology)
     node = root.child("measured")
     return node is not None and bool(node.value)
@@ -102,7 +103,11 @@ def _name(source: str | Path | Mapping[str, Any] | Scenario) -> str:
     return "scenario" if isinstance(source, Mapping) else Path(source).stem
 
 
-def _read(source: str | Path | Mapping[str, Any], allow_outside: bool = False) -> tuple[TreeNode, list[Mistake]]:
+def _read(
+    source: str | Path | Mapping[str, Any] | Scenario, allow_outside: bool = False
+) -> tuple[TreeNode, list[Mistake]]:
+    if isinstance(source, Scenario):
+        return source.tree(), []
     if isinstance(source, Mapping):
         return from_python(source), []
     return read_scenario(find_file(str(source), "scenarios", "scenario"), allow_outside)

@@ -106,6 +106,19 @@ class PointsKeys(Spec):
     sweep: SweepKeys | None = Field(default=None, description=ABOUT_SWEEP)
 
 
+def without_nulls(root: TreeNode) -> TreeNode:
+    """Return the tree without `cases` and parts of `sweep` that are null: a file that extends another drops them so."""
+    children = {key: node for key, node in root.children.items() if key not in PointsKeys.model_fields or not _is_null(node)}
+    sweep = children.get("sweep")
+    if sweep is not None and isinstance(sweep.value, dict):
+        children["sweep"] = sweep.with_value({key: part for key, part in sweep.children.items() if not _is_null(part)})
+    return root.with_value(children)
+
+
+def _is_null(node: TreeNode) -> bool:
+    return node.value is None
+
+
 def read_points_keys(root: TreeNode) -> PointsKeys:
     """Return the `cases` and the `sweep` of a scenario, or raise InputError with all mistakes in them."""
     given = {key: node.plain() for key, node in root.children.items() if key in PointsKeys.model_fields}

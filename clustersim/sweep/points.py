@@ -31,6 +31,7 @@ def sweep(
     strict: bool = False,
     point_timeout_s: float | None = None,
     executor: Executor | str | None = None,
+    where: Sequence[str] = (),
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
@@ -38,13 +39,13 @@ def sweep(
     instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does
     not depend on it, nor on the `executor`, which is one or what `open_executor` takes (`"dask"`,
     `"tcp://host:8786"`), nor on `workloads`, which sweeps in this process may share. A point may take
-    `point_timeout_s`.
+    `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`.
     """
     check_number("workers", workers, least=0, is_whole=True)
     check_callable("progress", progress, "a function of a share and a point")
     if isinstance(executor, str):
         executor = open_executor(executor, workers)
-    loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, strict=strict)
+    loaded = load_scenario(scenario, strict=strict, where=where)
     if strict:
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
