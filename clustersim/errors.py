@@ -56,6 +56,10 @@ class SimulationError(ClustersimError):
     """The input is valid, and the simulation could not be finished."""
 
 
+class TooLongError(SimulationError):
+    """The simulation takes longer than it may."""
+
+
 class InputError(ClustersimError, ValueError):
     """A scenario or another input file is wrong. `mistakes` has all mistakes that were found."""
 

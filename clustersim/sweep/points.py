@@ -44,7 +44,7 @@ def sweep(
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
     found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
-    tasks = [PointTask(tree, exact, found, timeout_s=point_timeout_s) for tree in trees]
+    tasks = [PointTask(tree, exact, found, timeout_s=point_timeout_s, strict=strict) for tree in trees]
     if executor is None and (workers == 1 or len(tasks) == 1):
         forecasts = _sequential(tasks, progress, workloads)
     else:
