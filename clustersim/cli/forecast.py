@@ -71,6 +71,8 @@ def run(
             min=0,
         ),
     ] = None,
+    strict: Annotated[bool, STRICT] = False,
+    point_timeout: Annotated[float | None, POINT_TIMEOUT] = None,
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let the scenario extend files outside its folder and repository.")
     ] = False,

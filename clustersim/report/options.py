@@ -150,7 +150,7 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
     if not choices:
         choices = [key for key in keys if key != "model"]
-    sizes = ["num_gpus"] if len({run.num_gpus for run in sweep.runs}) > 1 else []
+    sizes = ["num_gpus"] if len({run.num_gpus for run in sweep.ran}) > 1 else []
     conditions = [*(key for key in keys if key not in choices), *sizes]
     inner = {key: tuple(part for part, outer in inside.items() if outer == key) for key in keys}
     axes = {key: _axis(sweep, key, inner.get(key, ())) for key in (*choices, *conditions)}
@@ -159,7 +159,7 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     def places(run: Run) -> tuple[int, ...]:
         return tuple(axis.place(run) for axis in found)
 
-    grouped = groupby(sorted(sweep.runs, key=lambda run: (places(run), -run.samples_per_s)), key=places)
+    grouped = groupby(sorted(sweep.ran, key=lambda run: (places(run), -run.samples_per_s)), key=places)
     cells = tuple(SweepCell(where, tuple(runs)) for where, runs in grouped)
     return SweepQuestion(tuple(axes[key] for key in choices), found, cells)
 
@@ -198,7 +198,7 @@ def _value(run: Run, key: str, inner: Sequence[str] = ()) -> Any:
 
 
 def _axis(sweep: Sweep, key: str, inner: tuple[str, ...]) -> Axis:
-    values = list({repr(value): value for value in (_value(run, key, inner) for run in sweep.runs)}.values())
+    values = list({repr(value): value for value in (_value(run, key, inner) for run in sweep.ran)}.values())
     numbers = [_number(value) for value in values]
     is_numeric = (
         len({None if number is None else number[0] for number in numbers} - {None}) == 1 and None not in numbers
