@@ -22,6 +22,15 @@ _RATES = (
 )
 """Fields and properties of a run, each a column of its name."""
 
+_ERROR = {
+    "error": "kind",
+    "error_message": "message",
+    "needed_bytes": "needed_bytes",
+    "available_bytes": "available_bytes",
+    "remedy": "remedy",
+}
+"""The columns of an error, and its fields."""
+
 
 def rows_of(sweep: Sweep, parts: Sequence[str]) -> list[dict[str, Cell]]:
     """Return each run as flat columns: axes by their dotted keys, then SI numbers with the unit in the name.
@@ -33,16 +42,6 @@ def rows_of(sweep: Sweep, parts: Sequence[str]) -> list[dict[str, Cell]]:
     second one of that metric `published_hours_2`.
     """
     return [_row(sweep, run, parts) for run in sweep.runs]
-
-
-_ERROR = {
-    "error": "kind",
-    "error_message": "message",
-    "needed_bytes": "needed_bytes",
-    "available_bytes": "available_bytes",
-    "remedy": "remedy",
-}
-"""The columns of an error, and its fields."""
 
 
 def columns_of(rows: Sequence[Mapping[str, Cell]]) -> list[str]:

@@ -38,6 +38,8 @@ def sweep(
     share. A point may take `point_timeout_s`.
     """
     check_number("workers", workers, least=0, is_whole=True)
+    if point_timeout_s is not None:
+        check_number("point_timeout_s", point_timeout_s, above=0)
     check_callable("progress", progress, "a function of a share and a point")
     loaded = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, strict=strict)
     if strict:
