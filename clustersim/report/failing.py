@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from clustersim.report.series import axis_cells, axis_headings, value_labels, varied
 from clustersim.report.text_table import Row, TextTable
@@ -78,20 +78,31 @@ def failing_table(sweep: Sweep) -> TextTable | None:
 def _where(sweep: Sweep) -> str:
     """Return the values of axes with which no point has a forecast; empty where there are none, or many."""
     whole = every_point(sweep)
-    keys = [key for key in ("num_gpus", *varied(whole)) if len({_value(run, key) for run in sweep.runs}) > 1]
     texts: list[str] = []
     explained: set[int] = set()
-    for key in keys:
-        of_ran = set(map(partial(_value, key=key), sweep.ran))
-        each = Counter(map(partial(_value, key=key), sweep.runs))
-        never = [value for value in each if value not in of_ran and (each[value] > 1 or len(keys) == 1)]
-        labels = value_labels(whole, key)
-        texts += [gpus(int(value)) if key == "num_gpus" else labels[value] for value in never]
-        explained |= {id(run) for run in sweep.failed if _value(run, key) in never}
+    axes = _labels(whole)
+    for key, labels in axes.items():
+        never = _never(sweep, key, labels, fewest=1 if len(axes) == 1 else 2)
+        texts += [labels[value] for value in never]
+        explained |= {number for number, run in enumerate(sweep.failed) if _value(run, key) in never}
     if not 0 < len(texts) <= _MOST_VALUES:
         return ""
     listed = " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
     return f", {'all' if len(explained) == len(sweep.failed) else 'among them all'} those with {listed}"
+
+
+def _labels(sweep: Sweep) -> dict[str, dict[str, str]]:
+    """Return the label of each value of the axes that have several, by the key of the axis and the `repr`."""
+    sizes = {repr(run.num_gpus): gpus(run.num_gpus) for run in sweep.runs}
+    found = {"num_gpus": sizes} | {key: value_labels(sweep, key) for key in varied(sweep)}
+    return {key: labels for key, labels in found.items() if len(labels) > 1}
+
+
+def _never(sweep: Sweep, key: str, labels: Mapping[str, str], fewest: int) -> list[str]:
+    """Return the values of an axis that some points have, `fewest` or more, and none of those with a forecast."""
+    ran = {_value(run, key) for run in sweep.ran}
+    numbers = Counter(_value(run, key) for run in sweep.failed)
+    return [value for value in labels if value not in ran and numbers[value] >= fewest]
 
 
 def _value(run: Run, key: str) -> str:

@@ -40,7 +40,7 @@ def within(limit_s: float | None, work: Callable[[], Result]) -> Result:
             watchdog.stop()
     except _Expired:
         watchdog.stop()
-        raise TooLongError(f"it took longer than {format_duration(limit_s)}") from None
+        raise TooLongError(f"it takes more than {format_duration(limit_s)} to simulate") from None
 
 
 class _Watchdog:
