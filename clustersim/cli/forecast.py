@@ -105,6 +105,7 @@ def run(
 
     overrides = _overrides(settings, price, {"train_tokens": tokens, "seed": seed})
     source: dict[str, Any] | str = {} if scenario is None else scenario
+    strict = strict or what_if  # whose sliders need valid points
     loaded = load_scenario(source, overrides, measured or [], allow_outside, strict)
     with progress(quiet) as on_progress:
         result = sweep(

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from clustersim.report.options import axis_name
 from clustersim.report.series import axis_cells, axis_headings, value_labels, varied
 from clustersim.report.text_table import Row, TextTable
 from clustersim.report.words import THIN, count, gpus, shortened, size
 from clustersim.results import PointError, Run, Sweep
+from clustersim.units import read_quantity
 
 TITLE = "points without a forecast"
 
@@ -34,7 +36,7 @@ def failing_sentence(sweep: Sweep) -> str:
     if not sweep.failed:
         return ""
     kinds = Counter(run.error.kind for run in sweep.failed if run.error is not None)
-    said = [(count(number), _SAID[kind][number > 1]) for kind, number in kinds.items()]
+    said = [(count(number), _SAID[kind][number > 1]) for kind, number in kinds.most_common()]
     if len(sweep.runs) == 1:
         return f"the only point {said[0][1]}"
     if not sweep.ran:
@@ -94,8 +96,15 @@ def _where(sweep: Sweep) -> str:
 def _labels(sweep: Sweep) -> dict[str, dict[str, str]]:
     """Return the label of each value of the axes that have several, by the key of the axis and the `repr`."""
     sizes = {repr(run.num_gpus): gpus(run.num_gpus) for run in sweep.runs}
-    found = {"num_gpus": sizes} | {key: value_labels(sweep, key) for key in varied(sweep)}
+    found = {"num_gpus": sizes} | {key: _named(key, value_labels(sweep, key)) for key in varied(sweep)}
     return {key: labels for key, labels in found.items() if len(labels) > 1}
+
+
+def _named(key: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return labels with the name of their axis where a label is a quantity alone, such as `12 h`."""
+    return {
+        value: label if read_quantity(label) is None else f"{axis_name(key)} {label}" for value, label in labels.items()
+    }
 
 
 def _never(sweep: Sweep, key: str, labels: Mapping[str, str], fewest: int) -> list[str]:

@@ -452,7 +452,8 @@ class Sweep:
     def __repr__(self) -> str:
         sizes = [run.num_gpus for run in self.runs]
         gpus = f", {min(sizes)} to {max(sizes)} GPUs" if len(set(sizes)) > 1 else f", {sizes[0]} GPUs" if sizes else ""
-        return f"<Sweep {self.name!r}: {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}{gpus}>"
+        failed = f", {len(self.failed)} without a forecast" if self.failed else ""
+        return f"<Sweep {self.name!r}: {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}{gpus}{failed}>"
 
     def _repr_html_(self) -> str:
         """Return the report in a frame, for a notebook; this room draws nothing, so it asks at the front door."""
