@@ -60,6 +60,10 @@ class ExecutorError(ClustersimError):
     """The workers that simulate points cannot go on."""
 
 
+class TooLongError(SimulationError):
+    """The simulation takes longer than it may."""
+
+
 class InputError(ClustersimError, ValueError):
     """A scenario or another input file is wrong. `mistakes` has all mistakes that were found."""
 

@@ -35,7 +35,7 @@ CLI_HEADING = """\
 
 | exit status | meaning |
 | --- | --- |
-| 0 | done |
+| 0 | done; of a sweep: at least one point has a forecast |
 | 1 | the simulation failed |
 | 2 | usage: the command line itself is wrong |
 | 3 | the scenario or another input file is wrong |

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT
+
 if TYPE_CHECKING:
     from clustersim.results import Sweep
 
@@ -77,6 +79,8 @@ def run(
             min=0,
         ),
     ] = None,
+    strict: Annotated[bool, STRICT] = False,
+    point_timeout: Annotated[float | None, POINT_TIMEOUT] = None,
     allow_outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let the scenario extend files outside its folder and repository.")
     ] = False,
@@ -87,7 +91,8 @@ def run(
     The report goes to runs/NAME/report.html and the result to runs/NAME/result.json, from which `clustersim
     report` makes it again. An earlier run of that name with another result is moved with its report to
     runs/NAME/earlier-N, also with --no-report; a line says so. With
-    --json: one document on stdout, and only the requested files.
+    --json: one document on stdout, and only the requested files. A point of a sweep that does not fit or that
+    fails is a row with the reason; the exit status is 0 if any point has a forecast.
     """
     what_if = what_if or what_if_file is not None or what_if_points is not None
     if what_if:
@@ -102,15 +107,22 @@ def run(
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     from clustersim.cli.progress import progress
     from clustersim.scenario import load_scenario
-    from clustersim.sweep import sweep
+    from clustersim.sweep import check_ran, sweep
 
     overrides = _overrides(settings, price, {"train_tokens": tokens, "seed": seed})
     source: dict[str, Any] | str = {} if scenario is None else scenario
-    loaded = load_scenario(
-        source, overrides=overrides, measured=measured or [], allow_outside=allow_outside, where=where or []
-    )
+    strict = strict or what_if  # whose sliders need valid points
+    loaded = load_scenario(source, overrides, measured or [], allow_outside, strict, where or [])
     with progress(quiet) as on_progress:
-        result = sweep(loaded, progress=on_progress, exact=exact, workers=1 if workers is None else workers)
+        result = sweep(
+            loaded,
+            on_progress,
+            exact=exact,
+            workers=1 if workers is None else workers,
+            strict=strict or len(loaded.trees()) == 1,
+            point_timeout_s=point_timeout,
+        )
+    check_ran(loaded, result)
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"

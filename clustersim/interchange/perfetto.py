@@ -45,7 +45,7 @@ def write_perfetto(sweep_or_run: Sweep | Run, path: str | Path) -> Path:
 
 
 def _with_spans(sweep_or_run: Sweep | Run) -> Run:
-    runs = sweep_or_run.runs if isinstance(sweep_or_run, Sweep) else (sweep_or_run,)
+    runs = sweep_or_run.ran if isinstance(sweep_or_run, Sweep) else (sweep_or_run,)
     traced = [run for run in runs if len(run.spans)]
     if not traced:
         raise InputError("there is no trace to write: the run recorded no spans", got="no spans")

@@ -21,7 +21,7 @@ def write_updates(sweep: Sweep, path: str | Path) -> Path:
     """
     if {".csv"} & set(Path(path).suffixes):
         return write_atomically(path, _csv(sweep))
-    lines = [line for run in sweep.runs for line in _lines(run)]
+    lines = [line for run in sweep.ran for line in _lines(run)]
     return write_atomically(path, "\n".join(lines))
 
 
@@ -58,7 +58,7 @@ def _csv(sweep: Sweep) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["run", "replicate", *_COLUMNS])
-    for run in sweep.runs:
+    for run in sweep.ran:
         for replicate, log in enumerate(_logs(run), 1):
             for update in log.rows():
                 writer.writerow([_title(run), replicate, *(getattr(update, name) for name in _COLUMNS)])

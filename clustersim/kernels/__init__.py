@@ -11,7 +11,7 @@ from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompress
 from clustersim.kernels.compute_time import ComputeSpec, SingleGpuRate, build_workload
 from clustersim.kernels.kernel_constants import moved_s
 from clustersim.kernels.layer_times import Estimate, estimate_layers
-from clustersim.kernels.memory import check_memory, memory_overflow, memory_per_gpu
+from clustersim.kernels.memory import check_memory, memory_lack, memory_overflow, memory_per_gpu
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.profile import read_profile
 
@@ -26,6 +26,7 @@ __all__ = [
     "build_workload",
     "check_memory",
     "estimate_layers",
+    "memory_lack",
     "memory_overflow",
     "memory_per_gpu",
     "moved_s",

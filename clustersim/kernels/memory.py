@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.identity_cache import cached_by_identity
 from clustersim.kernels.optimizer import OptimizerSpec
@@ -290,4 +290,19 @@ def check_memory(memory_bytes: Mapping[str, float], gpu: Gpu) -> None:
     """Refuse a plan that does not fit on the GPU; the message has the full sum."""
     sentence = memory_overflow(memory_bytes, gpu)
     if sentence:
-        raise InputError(sentence, got=format_size(sum(memory_bytes.values())), allowed=format_size(gpu.memory_bytes))
+        raise InputError(memory_lack(sentence, None, sum(memory_bytes.values()), gpu.memory_bytes))
+
+
+def memory_lack(
+    message: str, key: str | None, needed_bytes: float, available_bytes: float, remedy: str | None = None
+) -> Mistake:
+    """Return the mistake that a training takes more memory than there is, at a key of the scenario."""
+    return Mistake(
+        message,
+        key,
+        got=format_size(needed_bytes),
+        allowed=f"at most {format_size(available_bytes)}",
+        needed_bytes=needed_bytes,
+        available_bytes=available_bytes,
+        remedy=remedy,
+    )

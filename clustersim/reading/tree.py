@@ -62,7 +62,12 @@ class Place:
             here = f"{self.file}:{self.line}:{self.column}"
             return replace(mistake, message=f"{mistake.message} (in the file that {here} names: {key})", named_by=None)
         message = str(mistake) if mistake.file else mistake.message
-        return self.mistake(message, key, mistake.got, mistake.allowed)
+        return replace(
+            self.mistake(message, key, mistake.got, mistake.allowed),
+            needed_bytes=mistake.needed_bytes,
+            available_bytes=mistake.available_bytes,
+            remedy=mistake.remedy,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ _HEADINGS = ["run", "measured", "with the anchor", "without it", "from the other
 
 def anchor_of(sweep: Sweep) -> Anchor | None:
     """Return the anchor of a sweep, whose runs all have the same factor; None without measured runs."""
-    return next((run.anchor for run in sweep.runs if run.anchor is not None), None)
+    return next((run.anchor for run in sweep.ran if run.anchor is not None), None)
 
 
 def without_anchor(run: Run) -> dict[str, str]:

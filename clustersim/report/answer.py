@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from clustersim.report.band import band_basis, band_cell, band_heading, band_range
 from clustersim.report.baselines import baseline_cell
+from clustersim.report.failing import every_point
 from clustersim.report.findings import findings
 from clustersim.report.limiting import NAMED_SHARE, busiest_words, limit_of, server_words, share_of
 from clustersim.report.palette import LABELS
@@ -139,7 +140,7 @@ def _band(sweep: Sweep, run: Run) -> Tile:
     """Return the band of a run and what it rests on."""
     if run.band is None:
         return Tile("Band", "–", "unknown: too few checked forecasts")
-    surer = f"; {SURER}" if len(sweep.runs) > 1 else ""
+    surer = f"; {SURER}" if len(sweep.ran) > 1 else ""
     return Tile(f"{percent(run.band.level)} band", band_range(run.band.samples_per_s), band_basis(run.band) + surer)
 
 
@@ -200,14 +201,14 @@ def rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
 
     Where runs have different baselines, a column gives each baseline in samples per second, and its GPUs from two up.
     """
-    keys = varied(sweep)
-    runs = runs_in_order(sweep)
+    whole = every_point(sweep)
+    keys, runs = varied(whole), runs_in_order(sweep)
     timed, sped = any(run.time_to_train_s for run in runs), any(run.speedup is not None for run in runs)
     based = sped and not has_one_baseline(sweep)
     bands = [band_heading(run.band) for run in runs if run.band is not None][:1]
     headings = ["GPUs", *axis_headings(keys), "iteration", "samples/s", *bands] + ["baseline"] * based
     headings += ["speedup"] * sped + ["efficiency"] + ["training"] * timed
-    axes_of = axis_cells(sweep)
+    axes_of = axis_cells(whole)
     more = [column for column in MORE_COLUMNS if column.is_shown(runs)]
     headings += [column.heading for column in more]
     body = []

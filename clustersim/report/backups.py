@@ -53,7 +53,7 @@ def backups_data(sweep: Sweep) -> Backups | None:
     """Return iteration time and samples per second by number of backups; None where no line has two numbers."""
     others = tuple(key for key in varied(sweep) if key != _BACKUPS)
     groups: dict[str, list[Run]] = {}
-    for run in sweep.runs:
+    for run in sweep.ran:
         if isinstance(run.axes.get(_BACKUPS), int):
             groups.setdefault(repr([run.num_gpus, *(run.axes.get(key) for key in others)]), []).append(run)
     sizes = {run.num_gpus for runs in groups.values() for run in runs}
@@ -62,7 +62,7 @@ def backups_data(sweep: Sweep) -> Backups | None:
     )
     if not lines:
         return None
-    levels = {run.interval.level for run in sweep.runs if run.interval}
+    levels = {run.interval.level for run in sweep.ran if run.interval}
     return Backups(_title(lines), lines, max(levels, default=None))
 
 

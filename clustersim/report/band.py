@@ -58,5 +58,5 @@ def band_sentence(run: Run) -> str:
 
 def band_lines(sweep: Sweep) -> list[str]:
     """Return a line for each kind of band in a sweep that says what it rests on."""
-    bases = dict.fromkeys((band_heading(run.band), band_basis(run.band)) for run in sweep.runs if run.band is not None)
+    bases = dict.fromkeys((band_heading(run.band), band_basis(run.band)) for run in sweep.ran if run.band is not None)
     return [f"{heading}: {basis}" for heading, basis in bases]

@@ -18,13 +18,13 @@ def speedups_compare(sweep: Sweep) -> bool:
     hide by how much their settings, such as recomputation or the GPU, make the baseline slower as well.
     """
     rates: dict[tuple[str, int], set[float]] = {}
-    for run in sweep.runs:
+    for run in sweep.ran:
         over = run.speedup_baseline
         if over is not None:
             rates.setdefault((str(run.axes.get("model")), over.batch), set()).add(over.samples_per_s)
-    sizes = {run.speedup_baseline.num_gpus for run in sweep.runs if run.speedup_baseline is not None}
+    sizes = {run.speedup_baseline.num_gpus for run in sweep.ran if run.speedup_baseline is not None}
     is_alike = all(max(each) <= (1 + _SAME) * min(each) for each in rates.values())
-    return all(run.speedup is not None for run in sweep.runs) and len(sizes) <= 1 and is_alike
+    return all(run.speedup is not None for run in sweep.ran) and len(sizes) <= 1 and is_alike
 
 
 def baseline_cell(run: Run) -> str:
@@ -37,11 +37,11 @@ def baseline_cell(run: Run) -> str:
 
 def baseline_lines(sweep: Sweep) -> Iterator[str]:
     """Yield what the speedups and the efficiencies of all runs are over, and why that is not one GPU."""
-    bases = list(dict.fromkeys(run.speedup_basis for run in sweep.runs if run.speedup is not None))
+    bases = list(dict.fromkeys(run.speedup_basis for run in sweep.ran if run.speedup is not None))
     if len(bases) == 1:
         yield f"speedup: over {bases[0]}"
-    found = list(dict.fromkeys(run.baseline for run in sweep.runs if run.baseline is not None))
-    if len(found) == 1 and not any(run.speedup_baseline for run in sweep.runs):
+    found = list(dict.fromkeys(run.baseline for run in sweep.ran if run.baseline is not None))
+    if len(found) == 1 and not any(run.speedup_baseline for run in sweep.ran):
         yield f"efficiency: per GPU, over {found[0].text}"
     reasons = list(dict.fromkeys(each.why for each in found if each.why))
     if len(reasons) == 1:

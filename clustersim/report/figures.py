@@ -104,7 +104,7 @@ def _scaling(sweep: Sweep) -> tuple[Figure, ...]:
 
 
 def _timeline(sweep: Sweep, run: Run) -> Figure | None:
-    data = timeline_data(sweep, run, most_marks(len(sweep.runs), run is headline(sweep)))
+    data = timeline_data(sweep, run, most_marks(len(sweep.ran), run is headline(sweep)))
     return None if data is None else draw_timeline(data)
 
 

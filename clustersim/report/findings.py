@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from clustersim.report.comparing import axes_sentences, comparison, groups_of, run_labelled
+from clustersim.report.failing import failing_sentence
 from clustersim.report.limiting import limit_of, limit_sentence, limits_of_two, share_of
 from clustersim.report.notes import notes
 from clustersim.report.options import EQUAL, SweepQuestion, main_cell, question_of
@@ -22,9 +23,12 @@ _PAYS = 0.5
 
 
 def findings(sweep: Sweep) -> tuple[str, ...]:
-    """Return the answer: one to three sentences, each with its full stop."""
-    question = question_of(sweep)
-    found = [*_main(sweep, question), "; ".join(notes(sweep, question)[:MOST_NOTES])]
+    """Return the answer: one to three sentences, each with its full stop, and one on points without a forecast."""
+    found = []
+    if sweep.ran:
+        question = question_of(sweep)
+        found = [*_main(sweep, question), "; ".join(notes(sweep, question)[:MOST_NOTES])]
+    found.append(failing_sentence(sweep))
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in found if text)
 
 
@@ -40,7 +44,7 @@ def _main(sweep: Sweep, question: SweepQuestion) -> list[str]:
     if question.conditions:
         runs = [cell.runs[0] for cell in question.cells]
         return [_sizes(sweep, runs), _scaling(runs)]
-    run = sweep.runs[0]
+    run = sweep.ran[0]
     return [sentence_of_one(sweep, run), limit_sentence(run, "")]
 
 

@@ -114,7 +114,7 @@ def _common(sweep: Sweep) -> dict[str, str]:
 
 def _has_fsdp(sweep: Sweep) -> bool:
     """Return whether the program shards all or nothing, as FSDP does, and not in the stages of ZeRO."""
-    name = sweep.runs[0].software
+    name = sweep.ran[0].software
     try:
         layouts = load_software(name).layouts if name else ()
     except InputError:

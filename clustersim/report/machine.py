@@ -18,14 +18,14 @@ A real library may be quicker all the same, by its algorithms.
 
 def machine(sweep: Sweep) -> str:
     """Return the programs, message libraries, precisions and network cards of the runs, of each at most four."""
-    sent = [run for run in sweep.runs if run.num_gpus > 1 and run.transport]
+    sent = [run for run in sweep.ran if run.num_gpus > 1 and run.transport]
     parts = (
-        ("software", _several(run.software for run in sweep.runs)),
+        ("software", _several(run.software for run in sweep.ran)),
         (
             "transport",
             _several(f"{run.transport} ({IDEAL})" if run.has_ideal_network else run.transport for run in sent),
         ),
-        ("precision", _several(run.features.precision for run in sweep.runs if run.features is not None)),
+        ("precision", _several(run.features.precision for run in sweep.ran if run.features is not None)),
         ("each host has", _several(_cards(run) for run in sent)),
     )
     return "; ".join(f"{what} {found}" for what, found in parts if found)
@@ -33,7 +33,7 @@ def machine(sweep: Sweep) -> str:
 
 def is_ideal(sweep: Sweep) -> bool:
     """Return whether any run has an ideal network."""
-    return any(run.has_ideal_network for run in sweep.runs)
+    return any(run.has_ideal_network for run in sweep.ran)
 
 
 def _cards(run: Run) -> str:

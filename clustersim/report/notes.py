@@ -152,7 +152,7 @@ def _dollars_of_choices(question: SweepQuestion, cell: SweepCell) -> str:
 
 def _dollars(sweep: Sweep) -> str:
     """Name the cheapest run where prices are known, in dollars for a million tokens or samples."""
-    runs = sweep.runs
+    runs = sweep.ran
     if len({repr(run.axes.get("model")) for run in runs}) > 1:
         return ""
     unit = unit_of_cost(runs)

@@ -150,14 +150,14 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     Where each condition has one run, all axes are choices.
     """
     inside = inner_keys(sweep)
-    is_axis = any("num_gpus" in run.axes for run in sweep.runs) or not varied(sweep)
-    sizes = ["num_gpus"] if is_axis and len({run.num_gpus for run in sweep.runs}) > 1 else []
+    is_axis = any("num_gpus" in run.axes for run in sweep.ran) or not varied(sweep)
+    sizes = ["num_gpus"] if is_axis and len({run.num_gpus for run in sweep.ran}) > 1 else []
     keys = [key for key in apart(sweep) if key not in inside]
     choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
     if not choices:
         choices = [key for key in keys if key != "model"]
     conditions = [*(key for key in keys if key not in choices), *sizes]
-    if choices and len(sweep.runs) == len({repr([_value(run, key) for key in conditions]) for run in sweep.runs}) > 1:
+    if choices and len(sweep.ran) == len({repr([_value(run, key) for key in conditions]) for run in sweep.ran}) > 1:
         choices, conditions = [*choices, *conditions], []
     inner = {key: tuple(part for part, outer in inside.items() if outer == key) for key in keys}
     axes = {key: _axis(sweep, key, inner.get(key, ())) for key in (*choices, *conditions)}
@@ -166,7 +166,7 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     def places(run: Run) -> tuple[int, ...]:
         return tuple(axis.place(run) for axis in found)
 
-    grouped = groupby(sorted(sweep.runs, key=lambda run: (places(run), -run.samples_per_s)), key=places)
+    grouped = groupby(sorted(sweep.ran, key=lambda run: (places(run), -run.samples_per_s)), key=places)
     cells = tuple(SweepCell(where, tuple(runs)) for where, runs in grouped)
     return SweepQuestion(tuple(axes[key] for key in choices), found, cells)
 
@@ -205,7 +205,7 @@ def _value(run: Run, key: str, inner: Sequence[str] = ()) -> Any:
 
 
 def _axis(sweep: Sweep, key: str, inner: tuple[str, ...]) -> Axis:
-    values = list({repr(value): value for value in (_value(run, key, inner) for run in sweep.runs)}.values())
+    values = list({repr(value): value for value in (_value(run, key, inner) for run in sweep.ran)}.values())
     numbers = [_number(value) for value in values]
     is_numeric = (
         len({None if number is None else number[0] for number in numbers} - {None}) == 1 and None not in numbers

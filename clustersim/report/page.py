@@ -173,12 +173,14 @@ def bullets(items: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
-def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str]) -> str:
+def grid(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str], box: str = "scroll"
+) -> str:
     """Return a table in a box that scrolls sideways; columns named in `words` are texts, the rest numbers."""
     kinds = _kinds(headings, words)
     head = "".join(f'<th class="{kind}">{escape(text)}</th>' for kind, text in zip(kinds, headings, strict=True))
     body = "".join(f"<tr>{_cells(kinds, row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="{box}"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def choice_grid(

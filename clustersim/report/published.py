@@ -59,7 +59,7 @@ def forecast_of(run: Run, metric: str) -> float | None:
 
 def comparisons(sweep: Sweep) -> tuple[Comparison, ...]:
     """Return every published point that has a forecast, in the order of the runs."""
-    return tuple(row for run in sweep.runs for point in run.published if (row := compare(sweep, run, point)))
+    return tuple(row for run in sweep.ran for point in run.published if (row := compare(sweep, run, point)))
 
 
 def compare(sweep: Sweep, run: Run, point: PublishedFigure) -> Comparison | None:

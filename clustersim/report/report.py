@@ -13,7 +13,7 @@ from clustersim.report.figures import FIGURES, SweepFigure
 from clustersim.report.page import page, part
 from clustersim.report.panel import Panel, RunPanel
 from clustersim.report.run_details import RunDetails, run_details
-from clustersim.report.sections import all_runs, header, how_sure, reproduce
+from clustersim.report.sections import all_runs, failing, header, how_sure, reproduce
 from clustersim.results import Sweep, write_atomically
 
 _MOST_BESIDE = 65
@@ -34,6 +34,8 @@ def report_html(sweep: Sweep) -> str:
     """Return the report as HTML. The first screen has the forecast; everything below is optional reading."""
     if not sweep.runs:
         raise InputError("there is nothing to report: the sweep has no runs", got="no runs", allowed="at least one run")
+    if not sweep.ran:
+        return page(_title(sweep), sweep.version, [header(sweep), failing(sweep), *_end(sweep)], [], None, sweep.name)
     details = run_details(sweep)
     panels = {where: list(_panels(sweep, details, where)) for where in ("answer", "why", "how sure")}
     html = {where: [panel.html() for panel in found] for where, found in panels.items()}
@@ -45,20 +47,32 @@ def report_html(sweep: Sweep) -> str:
         part("Error and assumptions"),
         *html["how sure"],
         f'<div class="cards">{"".join(how_sure(sweep))}</div>',
-        part("Reproduce"),
-        *reproduce(sweep),
-        f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from the network.</footer>",
+        *_end(sweep),
     ]
     drawn = [panel for found in panels.values() for panel in found]
-    return page(f"{sweep.name}: clustersim forecast", sweep.version, body, drawn, details, sweep.name)
+    return page(_title(sweep), sweep.version, body, drawn, details, sweep.name)
+
+
+def _title(sweep: Sweep) -> str:
+    return f"{sweep.name}: clustersim forecast"
+
+
+def _end(sweep: Sweep) -> Iterator[str]:
+    """Yield the end of the page: how to reproduce it."""
+    yield part("Reproduce")
+    yield from reproduce(sweep)
+    yield f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from the network.</footer>"
 
 
 def _answer(sweep: Sweep, panels: Sequence[str]) -> list[str]:
-    """Return the table of all runs beside the first figure, or above it where its columns need the whole width."""
-    table = all_runs(sweep)
+    """Return the table of all runs beside the first figure, or above it where its columns need the whole width.
+
+    Points without a forecast are below the table.
+    """
+    table, others = all_runs(sweep), failing(sweep)
     if _characters_across(*rows(sweep)) > _MOST_BESIDE:
-        return [table, f'<div class="pair">{"".join(panels)}</div>' if len(panels) == 2 else "".join(panels)]
-    return [f'<div class="two">{panels[0]}<div>{table}{"".join(panels[1:])}</div></div>']
+        return [table, others, f'<div class="pair">{"".join(panels)}</div>' if len(panels) == 2 else "".join(panels)]
+    return [f'<div class="two">{panels[0]}<div>{table}{"".join(panels[1:])}</div></div>', others]
 
 
 def _characters_across(headings: Sequence[str], body: Sequence[Sequence[str]]) -> int:

@@ -77,7 +77,7 @@ def scaling_data(sweep: Sweep) -> Scaling:
     metric = "speedup" if speedups_compare(sweep) else "samples_per_s"
     found = series(sweep)
     lines = tuple(_line(one, metric) for one in found)
-    levels = {run.interval.level for run in sweep.runs if run.interval}
+    levels = {run.interval.level for run in sweep.ran if run.interval}
     return Scaling(
         metric=metric,
         title=scaling_title(sweep),
@@ -87,7 +87,7 @@ def scaling_data(sweep: Sweep) -> Scaling:
         one_size=all(len(line.num_gpus) == 1 for line in lines),
         basis=basis(sweep),
         level=min(levels) if levels else None,
-        band_level=next((run.band.level for run in sweep.runs if run.band), None),
+        band_level=next((run.band.level for run in sweep.ran if run.band), None),
     )
 
 
@@ -107,7 +107,7 @@ def scaling_title(sweep: Sweep) -> str:
         return f"{best}: {times(factor)} the throughput of {worst.partition(', ')[2] or worst}"
     what = f"{count(run.samples_per_s)} samples/s" if run.speedup is None else f"a speedup of {times(run.speedup)}"
     what += of_model(sweep)
-    if len({other.num_gpus for other in sweep.runs}) == 1:
+    if len({other.num_gpus for other in sweep.ran}) == 1:
         return f"One size only: {gpus(run.num_gpus)} give {what}" if run.num_gpus > 1 else f"One GPU gives {what}"
     return f"{gpus(run.num_gpus)} give {what}, at {percent(run.efficiency)} efficiency"
 

@@ -9,12 +9,13 @@ from shlex import quote
 from clustersim.report.anchor import anchor_card
 from clustersim.report.answer import Tile, rows, tiles
 from clustersim.report.band import band_basis, band_sentence
+from clustersim.report.failing import every_point, failing_rows, failing_sentence
 from clustersim.report.findings import findings
 from clustersim.report.machine import machine
 from clustersim.report.page import bullets, card, choice_grid, grid, of_run
 from clustersim.report.published import METRICS, comparisons
 from clustersim.report.series import axis_headings, headline, run_label, runs_in_order, varied
-from clustersim.report.words import percent, plural, size
+from clustersim.report.words import count, percent, plural, size
 from clustersim.results import Run, Sweep
 
 _WORDS = ("run", "metric", "source", "what")
@@ -36,7 +37,7 @@ def header(sweep: Sweep) -> str:
     The first sentence of the answer is the heading of the page, the others follow it.
     """
     first, *others = findings(sweep)
-    numbers = "".join(tile_html(tile) for tile in tiles(sweep))
+    numbers = "".join(tile_html(tile) for tile in tiles(sweep)) if sweep.ran else ""
     banner = ""
     if sweep.warnings:
         number = plural(len(sweep.warnings), "warning")
@@ -60,9 +61,8 @@ def tile_html(tile: Tile) -> str:
 def all_runs(sweep: Sweep) -> str:
     """Return the table of all runs, which the reader sorts, and in which a row is the choice of that run."""
     headings, body = rows(sweep)
-    title = "One run" if len(body) == 1 else f"All {len(body)} runs"
-    texts = [key for key in varied(sweep) if any(isinstance(run.axes.get(key), str) for run in sweep.runs)]
-    words = axis_headings(texts)
+    title = f"{count(len(body))} of {plural(len(sweep.runs), 'point')} ran" if sweep.failed else ("One run" if len(body) == 1 else f"All {len(body)} runs")
+    words = _text_axes(sweep)
     under = "Means over workers and iterations."
     if "baseline" in headings:
         under += (
@@ -74,6 +74,25 @@ def all_runs(sweep: Sweep) -> str:
     under += " Click a heading to sort, and a row to see that run."
     names = [run_label(sweep, run) for run in runs_in_order(sweep)]
     return card(title, under, choice_grid(headings, body, words, names), name="Runs")
+
+
+def failing(sweep: Sweep) -> str:
+    """Return the table of the points without a forecast; empty if all have one."""
+    if not sweep.failed:
+        return ""
+    sentence = failing_sentence(sweep)
+    headings, body = failing_rows(sweep)
+    has_remedies = any(run.error is not None and run.error.remedy for run in sweep.failed)
+    under = "The change after the bytes is the least one with which a point fits." if has_remedies else ""
+    words = [*_text_axes(sweep), headings[-1]]
+    title = f"{sentence[:1].upper()}{sentence[1:]}"
+    return card(title, under, grid(headings, body, words, "scroll many"), long=True, name="Points without a forecast")
+
+
+def _text_axes(sweep: Sweep) -> list[str]:
+    """Return the headings of the axes that have texts."""
+    keys = varied(every_point(sweep))
+    return axis_headings([key for key in keys if any(isinstance(run.axes.get(key), str) for run in sweep.runs)])
 
 
 def sources(sweep: Sweep) -> str:

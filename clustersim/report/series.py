@@ -22,13 +22,13 @@ class Series:
 
 def varied(sweep: Sweep) -> tuple[str, ...]:
     """Return the axes other than the number of GPUs that take more than one value, in the scenario's order."""
-    keys = dict.fromkeys(key for run in sweep.runs for key in run.axes if key != "num_gpus")
-    return tuple(key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1)
+    keys = dict.fromkeys(key for run in sweep.ran for key in run.axes if key != "num_gpus")
+    return tuple(key for key in keys if len({repr(run.axes.get(key)) for run in sweep.ran}) > 1)
 
 
 def apart(sweep: Sweep) -> tuple[str, ...]:
     """Return the `varied` axes without those that only go with the number of GPUs, as in a zip of both."""
-    runs = sweep.runs
+    runs = sweep.ran
     if not runs or not all("num_gpus" in run.axes for run in runs):
         return varied(sweep)
     sizes = len({run.num_gpus for run in runs})
@@ -39,7 +39,7 @@ def series(sweep: Sweep) -> tuple[Series, ...]:
     """Return the series of a sweep in the order of its axes."""
     keys, names = apart(sweep), settings(sweep)
     groups: dict[str, list[Run]] = {}
-    for run in sweep.runs:
+    for run in sweep.ran:
         groups.setdefault(_axes_key(run, keys), []).append(run)
     return tuple(
         Series(names[place], tuple(sorted(runs, key=lambda run: run.num_gpus))) for place, runs in groups.items()
@@ -49,7 +49,7 @@ def series(sweep: Sweep) -> tuple[Series, ...]:
 def settings(sweep: Sweep) -> dict[str, str]:
     """Return the labels of runs by their varying axes except the number of GPUs (`ring, batch 32`), by `_axes_key`."""
     keys = apart(sweep)
-    runs = {_axes_key(run, keys): run for run in sweep.runs}
+    runs = {_axes_key(run, keys): run for run in sweep.ran}
     values = {key: value_labels(sweep, key) for key in keys}
     names = short_labels([_full_label(run, keys, values) for run in runs.values()])
     return dict(zip(runs, names, strict=True))
@@ -61,12 +61,12 @@ def value_labels(sweep: Sweep, key: str) -> dict[str, str]:
 
 
 def _values(sweep: Sweep, key: str, text: Callable[[str, Any], str]) -> dict[str, str]:
-    return {repr(run.axes[key]): text(key, run.axes[key]) for run in sweep.runs if key in run.axes}
+    return {repr(run.axes[key]): text(key, run.axes[key]) for run in sweep.ran if key in run.axes}
 
 
 def _short_names(sweep: Sweep, key: str) -> dict[str, str]:
     """Return a short name for each layout, cluster or list on an axis, by its `repr`; empty for other values."""
-    values = {repr(run.axes[key]): run.axes[key] for run in sweep.runs if key in run.axes}
+    values = {repr(run.axes[key]): run.axes[key] for run in sweep.ran if key in run.axes}
     given = list(values.values())
     if key == "parallelism":
         short = layout_labels(sweep, given)
@@ -108,7 +108,7 @@ def inner_keys(sweep: Sweep) -> dict[str, str]:
     In `strategy: [ring, {kind: softsync, n: [1, 4]}]`, `strategy.n` is inside `strategy`.
     """
     keys = varied(sweep)
-    partial = {key for key in keys if any(key not in run.axes for run in sweep.runs)}
+    partial = {key for key in keys if any(key not in run.axes for run in sweep.ran)}
     found = {key: [outer for outer in keys if outer not in partial and key.startswith(f"{outer}.")] for key in partial}
     return {key: max(found[key], key=len) for key in keys if found.get(key)}
 
@@ -235,7 +235,7 @@ def axis_cells(sweep: Sweep) -> Callable[[Run], list[str]]:
 
 def has_one_baseline(sweep: Sweep) -> bool:
     """Return whether the speedups of all runs have the same baseline."""
-    return len({run.speedup_basis for run in sweep.runs}) == 1
+    return len({run.speedup_basis for run in sweep.ran}) == 1
 
 
 def basis(sweep: Sweep) -> str:
@@ -260,14 +260,14 @@ def largest(sweep: Sweep) -> tuple[Run, ...]:
 
     Samples of different models are not comparable: a sequence may have sixteen times as many tokens.
     """
-    alike = [run for run in sweep.runs if run.axes.get("model") == sweep.runs[0].axes.get("model")]
+    alike = [run for run in sweep.ran if run.axes.get("model") == sweep.ran[0].axes.get("model")]
     most = max(run.num_gpus for run in alike)
     return tuple(sorted((run for run in alike if run.num_gpus == most), key=lambda run: -run.samples_per_s))
 
 
 def of_model(sweep: Sweep) -> str:
     """Return the suffix that names the compared model; empty where there is only one."""
-    return f" of {sweep.runs[0].axes['model']}" if "model" in varied(sweep) else ""
+    return f" of {sweep.ran[0].axes['model']}" if "model" in varied(sweep) else ""
 
 
 def runs_in_order(sweep: Sweep) -> list[Run]:
@@ -278,6 +278,6 @@ def runs_in_order(sweep: Sweep) -> list[Run]:
 def runs_with_figures(sweep: Sweep, limit: int | None = None) -> tuple[Run, ...]:
     """Return the runs, those first whose own figures tell most: the headline, others of its size, then by size."""
     rivals = largest(sweep)
-    others = [run for run in sweep.runs if not any(run is rival for rival in rivals)]
+    others = [run for run in sweep.ran if not any(run is rival for rival in rivals)]
     others.sort(key=lambda run: (-run.num_gpus, -run.samples_per_s))
     return (*rivals, *others)[:limit]

@@ -10,6 +10,7 @@ from clustersim.report.anchor import anchor_lines, without_anchor
 from clustersim.report.answer import METRIC_COLUMNS, limits, real_tokens, rows, time_rows
 from clustersim.report.band import band_lines
 from clustersim.report.baselines import baseline_lines
+from clustersim.report.failing import every_point, failing_table
 from clustersim.report.findings import findings
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
 
 def tables(sweep: Sweep, columns: int) -> list[Table | str]:
     """Return the runs as one table if it fits in `columns`, else as several; texts where no table is that narrow."""
+    failing = failing_table(sweep)
+    below = [] if failing is None else failing.parts(columns)
+    if not sweep.ran:
+        return below
     whole = _runs(sweep, shares=True)
     if whole.width() <= columns:
-        return whole.parts(columns)
+        return [*whole.parts(columns), *below]
     runs = _runs(sweep, shares=False)
     shares = replace(_shares(sweep), caption=runs.caption)
-    return [*replace(runs, caption="").parts(columns), *shares.parts(columns)]
+    return [*replace(runs, caption="").parts(columns), *shares.parts(columns), *below]
 
 
 def table(sweep: Sweep) -> Table:
@@ -61,21 +66,26 @@ def _runs(sweep: Sweep, shares: bool) -> TextTable:
             add(texts, "bold" if label == "error" else "dim", label)
     title = f"{sweep.name} ({IDEAL})" if is_ideal(sweep) else sweep.name
     caption = "\n".join((*findings(sweep), machine(sweep), *limits(sweep), *real_tokens(sweep)))
-    return TextTable(title, (*headings, *parts), tuple(lines), 1 + len(varied(sweep)), caption)
+    return TextTable(title, (*headings, *parts), tuple(lines), _num_named(sweep), caption)
 
 
 def _shares(sweep: Sweep) -> TextTable:
     """Return the time shares of each run."""
-    named = 1 + len(varied(sweep))
+    named = _num_named(sweep)
     (headings, body), (parts, shares) = rows(sweep), time_rows(sweep)
     lines = (Row((*cells[:named], *share)) for cells, share in zip(body, shares, strict=True))
     return TextTable("time shares", (*headings[:named], *parts), tuple(lines), named)
 
 
+def _num_named(sweep: Sweep) -> int:
+    """Return the number of columns that say which point a row is."""
+    return 1 + len(varied(every_point(sweep)))
+
+
 def lines_below(sweep: Sweep) -> list[str]:
     """Return the lines of text below the table: what speedups are over, what bands rest on, and what is measured."""
     bands = band_lines(sweep)
-    surer = [f"{SURER}: the forecasts of one sweep share most of their errors"] if bands and len(sweep.runs) > 1 else []
+    surer = [f"{SURER}: the forecasts of one sweep share most of their errors"] if bands and len(sweep.ran) > 1 else []
     return [*baseline_lines(sweep), *bands, *surer, *anchor_lines(sweep)]
 
 

@@ -34,7 +34,8 @@ class Row:
 class TextTable:
     """A table of texts: the first `num_named` columns say which row it is and stand in every part of it.
 
-    Of these all but the first may be wrapped. Headings in `left` are aligned to the left, all others to the right.
+    Of these all but the first may be wrapped, and columns with a heading in `wrapped`. Headings in `left` are aligned to
+    the left, all others to the right.
     """
 
     title: str
@@ -43,6 +44,7 @@ class TextTable:
     num_named: int = 1
     caption: str = ""
     left: frozenset[str] = field(default=frozenset())
+    wrapped: frozenset[str] = field(default=frozenset())
 
     def parts(self, columns: int) -> list[Table | str]:
         """Return the table, in as many parts as are needed for so many columns of text.
@@ -80,7 +82,7 @@ class TextTable:
         groups: list[list[int]] = []
         free = -1
         for column in range(self.num_named, len(self.headings)):
-            needed = self._widest(column) + 1
+            needed = self._least(column) + 1
             if not groups or needed > free:
                 groups.append([])
                 free = columns - sum(named) - len(named) + 1
@@ -91,12 +93,15 @@ class TextTable:
         return groups
 
     def _least(self, column: int) -> int:
-        """Return the characters to which a named column can be wrapped."""
-        if not 0 < column < self.num_named:
+        """Return the characters to which a column can be wrapped."""
+        if not self._may_wrap(column):
             return self._widest(column)
         texts = (self.headings[column], *(row.cells[column] for row in self.rows))
         words = (word for text in texts for word in _WORD.findall(text))
         return min(self._widest(column), max(_LEAST_AXIS, *map(len, words)))
+
+    def _may_wrap(self, column: int) -> bool:
+        return 0 < column < self.num_named or self.headings[column] in self.wrapped
 
     def _widths(self, shown: Sequence[int], columns: int | None) -> dict[int, int]:
         """Return the width of each column: the widest ones of axes are wrapped until all fit in `columns`."""
@@ -120,7 +125,7 @@ class TextTable:
         shown = [*range(self.num_named), *group]
         widths = self._widths(shown, columns)
         for column in shown:
-            heading, may_wrap = self.headings[column], 0 < column < self.num_named
+            heading, may_wrap = self.headings[column], self._may_wrap(column)
             side: Literal["left", "right"] = "left" if heading in self.left else "right"
             table.add_column(plain(heading), justify=side, no_wrap=not may_wrap, overflow="fold")
         for row in self.rows:
@@ -134,7 +139,8 @@ class TextTable:
         for row in self.rows:
             lines.append("")
             for heading, cell in zip(self.headings, row.cells, strict=True):
-                text = plain(cell).replace(" ", _NO_BREAK) if heading in self.headings[self.num_named :] else cell
+                is_whole = heading in self.headings[self.num_named :] and heading not in self.wrapped
+                text = plain(cell).replace(" ", _NO_BREAK) if is_whole else cell
                 if cell:
                     lines += wrapped(f"{heading} {text}", columns)
         lines += ["", *self._caption_lines(columns)]

@@ -15,7 +15,6 @@ from typing import IO, Any
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading.packed import parse_json, read_packed
-from clustersim.reading.typed import wrong_types
 from clustersim.results.run import RESULT_SCHEMA, Sweep
 
 _MOST_BYTES = 2 << 30
@@ -198,7 +197,7 @@ def read_sweep(path: str | Path) -> Sweep:
         sweep = Sweep.from_dict(document)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise _read_error(path, f"not a complete saved run: {error}") from None
-    wrong = next(chain(wrong_types(sweep, Sweep), sweep.contradictions()), None)
+    wrong = next(chain(sweep.wrong_types(), sweep.contradictions()), None)
     if wrong is not None:
         raise _read_error(path, f"not a saved run: {wrong}")
     return sweep

@@ -16,6 +16,9 @@ _STYLE = "text-align:right;padding:2px 10px"
 
 def run_html(run: Run) -> str:
     """Return one run as a table of two columns with the parts of the iteration; several jobs are a second table."""
+    if run.error is not None:
+        why = {"GPUs": f"{run.num_gpus}", "error": run.error.kind, "message": run.error.message}
+        return f"<table>{''.join(_row('td', [name, value]) for name, value in why.items())}</table>"
     rows = {
         "GPUs": f"{run.num_gpus}" + (" (ideal network)" if run.has_ideal_network else ""),
         "iteration": format_duration(run.iteration_s),
@@ -34,11 +37,11 @@ def sweep_html(sweep: Sweep) -> str:
     """Return a sweep as a table with one row per run and one column per varying axis.
 
     Where runs have different baselines, a column gives each baseline in samples per second. Where several jobs share
-    the cluster, a second table has one row per job of each run.
+    the cluster, a second table has one row per job of each run. Points without a forecast have a table of their own.
     """
     keys = [key for key in dict.fromkeys(key for run in sweep.runs for key in run.axes) if key != "num_gpus"]
     keys = [key for key in keys if len({repr(run.axes.get(key)) for run in sweep.runs}) > 1]
-    based = len({run.speedup_basis for run in sweep.runs if run.speedup is not None}) > 1
+    based = len({run.speedup_basis for run in sweep.ran if run.speedup is not None}) > 1
     base = ["baseline, samples/s"] if based else []
     head = ["GPUs", *_headings(keys), "iteration", "samples/s", *base, "speedup", "efficiency", "time to train"]
     body = [
@@ -52,10 +55,22 @@ def sweep_html(sweep: Sweep) -> str:
             f"{run.efficiency:.1%}",
             _time_to_train(run),
         ]
-        for run in sweep.runs
+        for run in sweep.ran
     ]
-    ideal = " (ideal network)" if any(run.has_ideal_network for run in sweep.runs) else ""
-    return _table(f"{sweep.name}{ideal}", head, body) + _jobs(sweep.runs, keys)
+    ideal = " (ideal network)" if any(run.has_ideal_network for run in sweep.ran) else ""
+    ran = _table(f"{sweep.name}{ideal}", head, body) if body else ""
+    return ran + _jobs(sweep.ran, keys) + _failed(sweep.failed, keys)
+
+
+def _failed(runs: Sequence[Run], keys: list[str]) -> str:
+    """Return the table of the points without a forecast, with the reason of each; empty if there are none."""
+    body = [
+        [f"{run.num_gpus}", *(str(run.axes.get(key)) for key in keys), run.error.kind, run.error.remedy or ""]
+        for run in runs
+        if run.error is not None
+    ]
+    head = ["GPUs", *_headings(keys), "error", "change that fits"]
+    return _table("points without a forecast", head, body) if body else ""
 
 
 def _jobs(runs: Sequence[Run], keys: list[str]) -> str:

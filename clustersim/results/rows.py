@@ -23,9 +23,20 @@ _RATES = (
 )
 """Fields and properties of a run, each a column of its name."""
 
+_ERROR = {
+    "error": "kind",
+    "error_message": "message",
+    "needed_bytes": "needed_bytes",
+    "available_bytes": "available_bytes",
+    "remedy": "remedy",
+}
+"""The columns of an error, and its fields."""
+
 
 def rows_of(sweep: Sweep, parts: Sequence[str]) -> list[dict[str, Cell]]:
     """Return each run as flat columns: axes by their dotted keys, then SI numbers with the unit in the name.
+
+    A point without a forecast has no numbers; `error` is the kind of its error, and `error_message` says why.
 
     The `parts` of the iteration are `breakdown_compute_s` and so on, interval bounds `speedup_low` and
     `speedup_high`, those of the band `band_samples_per_s_low` and so on; a published figure is `published_hours`, a
@@ -87,10 +98,19 @@ def cell_as(kind: Kind, cell: Cell) -> Cell:
 
 
 def _row(sweep: Sweep, run: Run, parts: Sequence[str]) -> dict[str, Cell]:
-    row: dict[str, Cell] = {"scenario": sweep.name, "seed": sweep.seed, "num_gpus": run.num_gpus}
-    row |= {"software": run.software, "transport": run.transport}
+    point: dict[str, Cell] = {"scenario": sweep.name, "seed": sweep.seed, "num_gpus": run.num_gpus}
+    axes = {key: _cell(value) for key, value in run.axes.items() if key != "num_gpus"}
+    figures = _figures(run, axes, parts)
+    if run.error is not None:
+        figures = dict.fromkeys(figures) | axes
+    return point | figures | {column: getattr(run.error, name, None) for column, name in _ERROR.items()}
+
+
+def _figures(run: Run, axes: Mapping[str, Cell], parts: Sequence[str]) -> dict[str, Cell]:
+    """Return the columns of a run with the axes among them."""
+    row: dict[str, Cell] = {"software": run.software, "transport": run.transport}
     row["precision"] = run.features.precision if run.features is not None else None
-    row |= {key: _cell(value) for key, value in run.axes.items() if key != "num_gpus"}
+    row |= axes
     for name in ("batch_per_gpu", "iteration_s", "update_s", "samples_per_s", "speedup", "speedup_basis", "efficiency"):
         row[name] = getattr(run, name)
     for name in ("num_gpus", "batch", "micro_batches", "samples_per_s"):

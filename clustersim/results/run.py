@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -261,6 +262,10 @@ class Run:
             error=error,
         )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled run; failed ones have the same NaN again, so that they are equal to what was pickled."""
+        self.__dict__.update(state if state["error"] is None else state | dict.fromkeys(_NUMBERS, nan))
+
     @property
     def speedup_baseline(self) -> Baseline | None:
         """The baseline if the speedup is over it; None if it is over one that the scenario gives, or is not known."""
@@ -354,6 +359,11 @@ class Run:
             del document["failures"]["downtimes"]
         return document
 
+    def wrong_types(self) -> Iterator[str]:
+        """Yield what has another type than this class declares; a run with an error has no figures."""
+        figures: dict[str, Any] = {} if self.error is None else dict.fromkeys(_NUMBERS, 0.0)
+        yield from wrong_types(replace(self, **figures), Run)
+
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot be true, of values of the right types: nothing for what a simulation gave."""
         if self.error is not None:
@@ -430,12 +440,12 @@ class Sweep:
     def name(self) -> str:
         return str(self.scenario.get("name", "scenario"))
 
-    @property
+    @cached_property
     def ran(self) -> tuple[Run, ...]:
         """The runs that have a forecast."""
         return tuple(run for run in self.runs if run.error is None)
 
-    @property
+    @cached_property
     def failed(self) -> tuple[Run, ...]:
         """The runs without a forecast, each with its `error`."""
         return tuple(run for run in self.runs if run.error is not None)
@@ -443,7 +453,8 @@ class Sweep:
     def __repr__(self) -> str:
         sizes = [run.num_gpus for run in self.runs]
         gpus = f", {min(sizes)} to {max(sizes)} GPUs" if len(set(sizes)) > 1 else f", {sizes[0]} GPUs" if sizes else ""
-        return f"<Sweep {self.name!r}: {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}{gpus}>"
+        failed = f", {len(self.failed)} without a forecast" if self.failed else ""
+        return f"<Sweep {self.name!r}: {len(self.runs)} run{'' if len(self.runs) == 1 else 's'}{gpus}{failed}>"
 
     def _repr_html_(self) -> str:
         """Return the report in a frame, for a notebook; this room draws nothing, so it asks at the front door."""
@@ -458,6 +469,12 @@ class Sweep:
 
         is_part = cycle or len(printer.stack) > 1
         printer.text(repr(self) if is_part or not self.runs else clustersim.report_text(self).rstrip())
+
+    def wrong_types(self) -> Iterator[str]:
+        """Yield what has another type than these classes declare."""
+        yield from wrong_types(replace(self, runs=()), Sweep)
+        for number, run in enumerate(self.runs):
+            yield from (f"runs.{number}.{text}" for text in run.wrong_types())
 
     def contradictions(self) -> Iterator[str]:
         """Yield what cannot be true of a run, of values of the right types: nothing for what a simulation gave."""

@@ -11,7 +11,7 @@ import numpy as np
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware import load_gpu, load_transport
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels import memory_overflow, read_profile
+from clustersim.kernels import memory_lack, memory_overflow, read_profile
 from clustersim.kernels.measured_tables import chosen_kernels
 from clustersim.kernels.programs.channels_last import refuse_layout
 from clustersim.kernels.programs.huggingface import HUGGINGFACE_2021
@@ -29,14 +29,13 @@ from clustersim.scenario.offload_checks import (
     jobs_in_hosts_mistakes,
 )
 from clustersim.scenario.point import JobOfMany, JobPoint, Point
-from clustersim.scenario.remedies import least_change, what_fits
+from clustersim.scenario.remedies import least_change, smaller_batch, what_fits
 from clustersim.scenario.straggler_checks import failure_mistakes, straggler_mistakes, trace_mistakes
 from clustersim.scenario.trained_model import trained_model
 from clustersim.stragglers import LinkStraggler
 from clustersim.strategies import Servers
 from clustersim.topology import Topology, place
 from clustersim.topology.adapters import through_adapters
-from clustersim.units import format_size
 
 
 def check_point(point: Point, is_cluster_known: bool = True) -> list[Mistake]:
@@ -297,8 +296,10 @@ def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray, domains:
         for mistake in memory_mistakes(point, model, gpus):
             remedy = least_change(point, model, given_times, gpus[0]) if len(gpus) == 1 else None
             if remedy is not None and remedy.held_bytes <= gpus[0].memory_bytes:
-                mistake = replace(mistake, message=f"{mistake.message}; {remedy.text()}")
-            yield mistake
+                yield replace(mistake, message=f"{mistake.message}; {remedy.text()}", remedy=str(remedy))
+            else:
+                smallest = min(gpus, key=lambda gpu: gpu.memory_bytes)
+                yield replace(mistake, remedy=smaller_batch(point, model, given_times, smallest))
         return
     if len(gpus) > 1:
         kinds = ", ".join(gpu.name for gpu in gpus)
@@ -321,9 +322,11 @@ def _fit_mistakes(point: Point, gpus: Sequence[Gpu], hosts: np.ndarray, domains:
     held = laid_out.fullest
     overflow = memory_overflow(held, gpus[0]) if point.memory_check else None
     if overflow is not None:
-        got, allowed = format_size(sum(held.values())), f"at most {format_size(gpus[0].memory_bytes)}"
-        message = "; ".join(filter(None, (overflow, what_fits(point, model, given_times, gpus[0]))))
-        yield Mistake(message, "parallelism", got=got, allowed=allowed)
+        remedy = least_change(point, model, given_times, gpus[0])
+        message = "; ".join(filter(None, (overflow, what_fits(point, remedy, gpus[0]))))
+        fits = remedy is not None and remedy.held_bytes <= gpus[0].memory_bytes
+        change = str(remedy) if fits else smaller_batch(point, model, given_times, gpus[0])
+        yield memory_lack(message, "parallelism", sum(held.values()), gpus[0].memory_bytes, change)
 
 
 def _mistakes_of(key: str, call: Callable[[], object]) -> Iterator[Mistake]:

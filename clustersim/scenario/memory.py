@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from clustersim.errors import Mistake
 from clustersim.hardware.sheet import Gpu
-from clustersim.kernels import memory_overflow, memory_per_gpu
+from clustersim.kernels import memory_lack, memory_overflow, memory_per_gpu
 from clustersim.kernels.narrow_gemms import narrow_inputs
 from clustersim.model import Model
 from clustersim.model.casts import casts_of
@@ -54,8 +54,8 @@ def memory_mistakes(point: Point, model: Model, gpus: Sequence[Gpu]) -> Iterator
         one_is_too_many = sum(least.values()) > gpu.memory_bytes
         batch = "batch.global" if point.batch.per_gpu is None else "batch.per_gpu"
         even = f"; even one sample per GPU takes {format_size(sum(least.values()))}" if one_is_too_many else ""
-        got, allowed = format_size(sum(held.values())), f"at most {format_size(gpu.memory_bytes)}"
         finds = "; `clustersim plan` finds how to split it over several GPUs so that it fits"
         plan = "" if any(plan_mistakes(point)) else finds
-        yield Mistake(overflow + even + plan, "model" if one_is_too_many else batch, got=got, allowed=allowed)
+        key = "model" if one_is_too_many else batch
+        yield memory_lack(overflow + even + plan, key, sum(held.values()), gpu.memory_bytes)
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from clustersim.errors import Mistake
+from clustersim.kernels import memory_lack
 from clustersim.parallelism import ModelLayout
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.route import ROUTES
@@ -78,7 +79,7 @@ def in_hosts_mistakes(point: PointKeys, laid_out: ModelLayout, hosts: np.ndarray
         f"a host holds {format_size(capacity)}, and {point.parallelism.offload} of its GPUs takes {format_size(held)}; "
         "shard it over the copies (sharding), take fewer GPUs per host, or memory_check: false to run it anyway"
     )
-    yield Mistake(message, "parallelism.offload", got=format_size(held), allowed=f"at most {format_size(capacity)}")
+    yield memory_lack(message, "parallelism.offload", held, capacity)
 
 
 def jobs_in_hosts_mistakes(point: PointKeys, held: np.ndarray) -> Iterator[Mistake]:
@@ -90,7 +91,7 @@ def jobs_in_hosts_mistakes(point: PointKeys, held: np.ndarray) -> Iterator[Mista
         f"a host holds {format_size(capacity)}, and its jobs offload {format_size(held.max())} to it; take fewer jobs, "
         "more hosts with placement: spread, or memory_check: false to run it anyway"
     )
-    yield Mistake(message, "jobs", got=format_size(held.max()), allowed=f"at most {format_size(capacity)}")
+    yield memory_lack(message, "jobs", float(held.max()), capacity)
 
 
 def _mistake(point: PointKeys, message: str, allowed: str) -> Mistake:

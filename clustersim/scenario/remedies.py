@@ -16,6 +16,7 @@ from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
 from clustersim.parallelism.recomputation import POINTWISE
 from clustersim.parallelism.spec import Sharding
 from clustersim.scenario.layout import layout_of, work_of
+from clustersim.scenario.memory import gpu_memory
 from clustersim.scenario.plan_checks import plan_mistakes
 from clustersim.scenario.point import Point
 from clustersim.units import format_size
@@ -43,14 +44,13 @@ class Remedy(NamedTuple):
         return f"it fits with {self}, which takes {format_size(self.held_bytes)}"
 
 
-def what_fits(point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu) -> str:
-    """Return text: the cheapest change with which a layout fits, or the best change if none fits.
+def what_fits(point: Point, remedy: Remedy | None, gpu: Gpu) -> str:
+    """Return text: the change of a layout with which it fits, or the best change if none fits.
 
     It also names the command `clustersim plan`, if a plan supports the point.
     """
     command = f"`clustersim plan SCENARIO --gpus {point.num_gpus}`"
     plan = f"{command} compares all layouts (for a sweep, select one point with --set)"
-    remedy = least_change(point, model, given_times, gpu)
     if remedy is None:
         change = ""
     elif remedy.held_bytes <= gpu.memory_bytes:
@@ -85,6 +85,30 @@ def least_change(point: Point, model: Model, given_times: Sequence[LayerTime | N
         others = [{**kept, key: level} for level in steps]
         kept = [*others, kept][bisect_left(others, True, key=fits)]
     return next(each for each in reversed(tried) if each.held_bytes <= gpu.memory_bytes)
+
+
+def smaller_batch(
+    point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu
+) -> str | None:
+    """Return the largest smaller batch with which a point fits, such as `batch {per_gpu: 4}`; None if there is none.
+
+    A layout keeps its number of micro-batches.
+    """
+    parts = point.per_gpu_batch if point.is_plain else point.micro_batch
+    key, name = ("per_gpu", "per_gpu") if point.batch.per_gpu is not None else ("global_", "global")
+    now = getattr(point.batch, key)
+    smaller = [now * part // parts for part in range(1, parts) if now * part % parts == 0]
+
+    def lacks(number: int) -> bool:
+        batch = point.batch.model_copy(update={key: number})
+        changed = point.model_copy(update={"batch": batch})
+        if point.is_plain:
+            return sum(gpu_memory(changed, model).values()) > gpu.memory_bytes
+        held = _held_bytes(changed, {}, model, given_times, gpu)
+        return held is None or held > gpu.memory_bytes
+
+    fitting = bisect_left(smaller, True, key=lacks)
+    return f"batch {{{name}: {smaller[fitting - 1]}}}" if fitting else None
 
 
 def _undone(levels: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:

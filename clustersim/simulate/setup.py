@@ -54,6 +54,10 @@ class Workloads:
                 del self._known[next(iter(self._known))]
         return self._known[key]
 
+    def clear(self) -> None:
+        """Drop all workloads."""
+        self._known.clear()
+
 
 class Setup:
     """Everything a point needs that does not change while it is simulated.

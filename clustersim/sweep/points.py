@@ -42,6 +42,8 @@ def sweep(
     `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`.
     """
     check_number("workers", workers, least=0, is_whole=True)
+    if point_timeout_s is not None:
+        check_number("point_timeout_s", point_timeout_s, above=0)
     check_callable("progress", progress, "a function of a share and a point")
     if isinstance(executor, str):
         executor = open_executor(executor, workers)
@@ -50,7 +52,7 @@ def sweep(
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
     found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
-    tasks = [PointTask(tree, exact, found, timeout_s=point_timeout_s) for tree in trees]
+    tasks = [PointTask(tree, exact, found, timeout_s=point_timeout_s, strict=strict) for tree in trees]
     if executor is None and (workers == 1 or len(tasks) == 1):
         forecasts = _sequential(tasks, progress, workloads)
     else:

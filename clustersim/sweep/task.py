@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.errors import ClustersimError, InputError, SimulationError
+from clustersim.errors import ClustersimError, InputError, Mistake, TooLongError
 from clustersim.execution.job import OnProgress
-from clustersim.results import PointError, Run
+from clustersim.results import ErrorKind, PointError, Run
 from clustersim.scenario import PointTree
 from clustersim.simulate import AnchorFit, Forecast, Workloads, forecast_anchored
+from clustersim.sweep.time_limit import within
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class PointTask:
     """A point to forecast; plain data that can be pickled.
 
     `found` is what measured runs say. Without `detail` a run has no rows per span, layer, link and rank. `timeout_s` is
-    the time that the point may take.
+    the time that the point may take. A `strict` task raises the error of a point that fails.
     """
 
     tree: PointTree
@@ -24,6 +25,7 @@ class PointTask:
     found: AnchorFit | None = None
     detail: bool = True
     timeout_s: float | None = None
+    strict: bool = False
 
 
 def forecast_point(
@@ -33,28 +35,50 @@ def forecast_point(
 
     `workloads` is the cache of the points of a process, by default that of this process.
     """
-    try:
+    cache = _WORKLOADS if workloads is None else workloads
+
+    def work() -> Forecast:
         return forecast_anchored(
             task.tree.point(),
             task.tree.axes,
             task.found,
             exact=task.exact,
             on_progress=on_progress,
-            workloads=_WORKLOADS if workloads is None else workloads,
+            workloads=cache,
             detail=task.detail,
         )
+
+    try:
+        return within(task.timeout_s, work)
     except ClustersimError as error:
+        if isinstance(error, TooLongError):
+            cache.clear()
+        if task.strict:
+            raise
         return Forecast(Run.failed(dict(task.tree.axes), task.tree.num_gpus, point_error(error)), (), (), ())
 
 
 def point_error(error: ClustersimError) -> PointError:
-    """Return why a point has no forecast."""
-    if isinstance(error, SimulationError):
-        return PointError("stuck", str(error))
-    lacks = [each for each in error.mistakes if each.needed_bytes is not None] if isinstance(error, InputError) else []
-    if lacks:
-        return PointError("does-not-fit", str(error), lacks[0].needed_bytes, lacks[0].available_bytes, lacks[0].remedy)
-    return PointError("refused", str(error))
+    """Return why a point has no forecast; the message is one line, without the place in the scenario's file."""
+    mistakes = error.mistakes if isinstance(error, InputError) else ()
+    if not mistakes:
+        kind: ErrorKind = "too-long" if isinstance(error, TooLongError) else "stuck"
+        return PointError(kind, _one_line(str(error)))
+    message = _one_line("; ".join(map(_without_place, mistakes)))
+    first = mistakes[0]
+    if all(each.needed_bytes is not None for each in mistakes):
+        return PointError("does-not-fit", message, first.needed_bytes, first.available_bytes, first.remedy)
+    return PointError("refused", message)
+
+
+def _without_place(mistake: Mistake) -> str:
+    """Return a mistake without the text of its file, and without its place unless that is in another file."""
+    file = f"{mistake.file}:{mistake.line}" if mistake.named_by and mistake.line else None
+    return ": ".join(part for part in (mistake.named_by, file, mistake.key, mistake.message) if part)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 _WORKLOADS = Workloads()

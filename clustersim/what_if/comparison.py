@@ -45,7 +45,7 @@ def compare(pinned: Evaluation, now: Evaluation, knobs: tuple[Knob, ...]) -> Pin
 
 def _together(pinned: Sweep, now: Sweep) -> Sweep:
     """Return one sweep with the runs of both, told apart by one more axis."""
-    runs = [_marked(run, name) for sweep, name in ((now, NOW), (pinned, PINNED)) for run in sweep.runs]
+    runs = [_marked(run, name) for sweep, name in ((now, NOW), (pinned, PINNED)) for run in sweep.ran]
     return replace(now, runs=tuple(runs))
 
 

@@ -46,6 +46,7 @@ def test_what_is_absent_is_empty(tmp_path):
         *(f"baseline_{name}" for name in ("num_gpus", "batch", "micro_batches", "samples_per_s")),
         *("software", "transport", "precision", "mfu", "hfu"),  # of a run that was made up
         *("tokens_per_s", "tokens_per_s_per_gpu", "gpu_memory_bytes", "dollars_per_hour"),
+        *("error", "error_message", "needed_bytes", "available_bytes", "remedy"),
         *("dollars_per_million_samples", "dollars_per_million_tokens", "train_dollars"),
         *(name for name in row if name.startswith("band_")),
         *(f"{name}_{end}" for name in ("iteration_s", "samples_per_s", "speedup") for end in ("low", "high")),
