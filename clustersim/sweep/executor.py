@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from clustersim.errors import unknown_name
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -50,16 +48,3 @@ class InProcess:
         """Yield the index of each item with its result, in the order of the items."""
         for number, item in enumerate(items):
             yield number, work(item)
-
-
-EXECUTORS = ("processes", "in-process")
-"""Names that `open_executor` takes."""
-
-
-def open_executor(on: str, workers: int) -> Executor:
-    """Return the executor of a name; `workers` is the number of processes, 0 for one per core."""
-    from clustersim.sweep.pool import ProcessPool
-
-    if on not in EXECUTORS:
-        raise unknown_name("executor", on, EXECUTORS)
-    return InProcess() if on == "in-process" or workers == 1 else ProcessPool(workers)
