@@ -16,6 +16,9 @@ from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT
 if TYPE_CHECKING:
     from clustersim.results import Sweep
 
+MOST_ANSWERED = 2000
+"""Runs of a sweep at most whose answer is sought: it needs all of them in memory."""
+
 
 def run(
     scenario: Annotated[
@@ -250,13 +253,20 @@ def console_width() -> int:
     return Console(width=None if is_known else WIDTH).width
 
 
-def _print_json(result: Sweep) -> None:
+def answer_of(result: Sweep) -> list[str]:
+    """Return the answer of a sweep as plain sentences; none for more than `MOST_ANSWERED` runs."""
     from clustersim.report.findings import findings
     from clustersim.report.text_table import plain
+
+    is_answered = 0 < len(result.runs) <= MOST_ANSWERED
+    return [plain(sentence) for sentence in findings(result)] if is_answered else []
+
+
+def _print_json(result: Sweep) -> None:
     from clustersim.results.files import to_json
 
     document = result.to_dict(detail=False)
-    document["answer"] = [plain(sentence) for sentence in findings(result)]
+    document["answer"] = answer_of(result)
     typer.echo(to_json(document, indent=2))
 
 

@@ -13,6 +13,7 @@ from clustersim.cli.failure import report_interrupt
 from clustersim.cli.stopping import Stopping, stoppable
 
 if TYPE_CHECKING:
+    from clustersim.results import Sweep
     from clustersim.sweep.ledger import Counts, Ledger, Shard, SweepInLedger
 
 STATUS_SCHEMA = "clustersim.status/1"
@@ -276,8 +277,7 @@ def _document(found: SweepInLedger) -> Iterator[tuple[str, Any]]:
     """Yield the items of the document of `run --json`; the runs are read as they are taken."""
     from dataclasses import replace
 
-    from clustersim.report.findings import findings
-    from clustersim.report.text_table import plain
+    from clustersim.cli.forecast import MOST_ANSWERED, answer_of
     from clustersim.sweep.sentences import Sentences
 
     said, runs = Sentences(), []
@@ -285,29 +285,34 @@ def _document(found: SweepInLedger) -> Iterator[tuple[str, Any]]:
     def documents() -> Iterator[dict[str, Any]]:
         for made in found.forecasts():
             said.add(made)
-            runs.append(made.run)
+            if found.num_points <= MOST_ANSWERED:
+                runs.append(made.run)
             yield made.run.to_dict(detail=False)
 
     for key in found.empty().to_dict():
         yield key, documents() if key == "runs" else found.empty(said).to_dict()[key]
-    result = replace(found.empty(said), runs=tuple(runs))
-    yield "answer", [plain(sentence) for sentence in findings(result)] if runs else []
+    yield "answer", answer_of(replace(found.empty(said), runs=tuple(runs)))
 
 
 def _print(found: SweepInLedger, counts: Counts) -> None:
-    """Print the table of few points; of many the answer and how many there are."""
-    from clustersim.cli.forecast import print_answer, print_table
+    """Print how many points there are; once none is left, the table of few points and the answer of many."""
+    from clustersim.cli.forecast import MOST_ANSWERED, print_answer, print_table
 
-    result = found.sweep() if counts.left < counts.num_points else found.empty()
-    if result.ran and len(result.runs) <= _MOST_IN_TABLE:
-        print_table(result)
-    elif result.ran:
-        print_answer(result)
-        for warning in result.warnings[:_MOST_WARNINGS]:
-            typer.echo(f"warning: {warning}", err=True)
-        if (more := len(result.warnings) - _MOST_WARNINGS) > 0:
-            typer.echo(f"{more} more warnings: in --json", err=True)
+    if counts.done and not counts.left and found.num_points <= MOST_ANSWERED:
+        result = found.sweep()
+        if len(result.runs) <= _MOST_IN_TABLE:
+            print_table(result)
+        else:
+            print_answer(result)
+            _print_warnings(result)
     typer.echo(f"{found.name}: {count_words(counts)}")
+
+
+def _print_warnings(result: Sweep) -> None:
+    for warning in result.warnings[:_MOST_WARNINGS]:
+        typer.echo(f"warning: {warning}", err=True)
+    if (more := len(result.warnings) - _MOST_WARNINGS) > 0:
+        typer.echo(f"{more} more warnings: in --json", err=True)
 
 
 def _status_document(each: SweepInLedger) -> dict[str, Any]:

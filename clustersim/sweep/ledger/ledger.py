@@ -39,10 +39,10 @@ class Ledger:
         """Return a ledger to be written, made if there is none; without a path, one that ends with the process."""
         place = None if path is None else Path(path)
         ledger = cls(open_store(place), place)
-        if ledger.version != __version__:
+        if (version := ledger.version) != __version__:
             ledger.close()
-            message = f"is of clustersim {ledger.version}, this is {__version__}; results would differ: name another file"
-            raise InputError(Mistake(message, file=str(path), got=ledger.version, allowed=__version__))
+            message = f"is of clustersim {version}, this is {__version__}; results would differ: name another file"
+            raise InputError(Mistake(message, file=str(path), got=version, allowed=__version__))
         return ledger
 
     @classmethod

@@ -85,6 +85,7 @@ def open_store(path: Path | None) -> sqlite3.Connection:
                 if _is_new(store):
                     _make_tables(store)
             _check(store, path)
+            store.execute("UPDATE ledger SET version = version")  # an error where the file can only be read
         except BaseException:
             store.close()
             raise
@@ -99,6 +100,8 @@ def read_store(path: Path) -> sqlite3.Connection:
     with explained(path):
         store = _connected(_uri(path, "ro"))
         try:
+            if _is_new(store):
+                raise _wrong(path, "has nothing in it yet: no sweep was begun", "an empty file", "a ledger")
             _check(store, path)
         except BaseException:
             store.close()
