@@ -3,6 +3,7 @@
 It simulates the points of a scenario; the results are plain data.
 """
 
+from clustersim.sweep.executor_by_name import EXECUTORS, open_executor
 from clustersim.sweep.points import sweep
 
-__all__ = ["sweep"]
+__all__ = ["EXECUTORS", "open_executor", "sweep"]
