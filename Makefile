@@ -8,9 +8,9 @@ python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Tests that need no extra.
-FAST = not tables and not torch and not browser and not notebook and not site and not packages and not lab
+FAST = not tables and not torch and not browser and not notebook and not site and not packages and not distributed and not lab
 
-.PHONY: demo test audit fuzz test-tables test-torch test-browser test-notebook test-docs test-packages test-lab test-all check reference docs bench validation residuals coverage lab clean
+.PHONY: demo test audit fuzz test-tables test-torch test-browser test-notebook test-docs test-distributed test-packages test-lab test-all check reference docs bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run llama-h100
@@ -45,6 +45,10 @@ docs: $(VENV)/.installed-docs
 test-docs: $(VENV)/.installed-docs
 	$(python) -m pytest -m site tests/site
 
+# Real Dask, SLURM (needs root and slurm-wlm) and MPI (needs openmpi-bin); the summary says what could not be tested.
+test-distributed: $(VENV)/.installed-distributed
+	$(python) -m pytest -rs -m distributed tests/distributed
+
 # The wheel, the image and the conda package. The image needs root, buildah and mmdebstrap, or the summary says why not.
 test-packages: $(VENV)/.installed-packages
 	$(python) -m pytest -rs -n 2 --dist loadfile -m packages tests/packages
@@ -64,7 +68,7 @@ fuzz: $(VENV)/.installed-test
 	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "$(FAST)" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-notebook test-docs test-packages test-lab
+test-all: test test-tables test-torch test-browser test-notebook test-docs test-distributed test-packages test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -125,6 +129,10 @@ $(VENV)/.installed-notebook: $(VENV)/.installed-test
 
 $(VENV)/.installed-docs: $(VENV)/.installed-test
 	$(install) --editable '.[test,docs]'
+	@touch $@
+
+$(VENV)/.installed-distributed: $(VENV)/.installed-test
+	$(install) --editable '.[test,distributed,mpi]'
 	@touch $@
 
 $(VENV)/.installed-packages: $(VENV)/.installed-test

@@ -78,7 +78,7 @@ def sweep(
     """
     from clustersim.cli.progress import progress
     from clustersim.scenario import load_scenario
-    from clustersim.sweep.open_executor import open_executor
+    from clustersim.sweep.executor_by_name import open_executor
     from clustersim.sweep.ledger import Ledger, fill
 
     part = _shard(shard, ledger)

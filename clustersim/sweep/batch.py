@@ -9,7 +9,6 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from clustersim import __version__
 from clustersim.errors import InputError
-from clustersim.garbage_collection import collect_rarely
+from clustersim.garbage_collection import rare_collections
 
 BATCH_S = 0.2
 """Time that a batch shall take. A worker gives back what it has not begun after twice that time."""
@@ -83,8 +82,8 @@ class Packed(NamedTuple):
 
 def do_batch(versions: tuple[str, ...], folder: str, content: bytes) -> bytes:
     """Do the work on the items of a batch in a worker; return the pickled `Done`."""
-    Versions(*versions).check(_prepared(), f"{platform.node()} (process {os.getpid()})")
-    with _ONE_AT_A_TIME, _working_in(folder):
+    Versions(*versions).check(Versions.here(), f"{platform.node()} (process {os.getpid()})")
+    with _ONE_AT_A_TIME, _working_in(folder), rare_collections():
         work, items = pickle.loads(content)
         done = _done(work, items)
     return pickle.dumps(done, protocol=5)
@@ -102,13 +101,6 @@ def _done(work: Callable[[Any], Any], items: Sequence[Any]) -> Done:
         if perf_counter() - begin_s > 2 * BATCH_S:
             break
     return Done(results, perf_counter() - begin_s)
-
-
-@cache
-def _prepared() -> Versions:
-    """Prepare the worker process at its first batch; return its versions."""
-    collect_rarely()
-    return Versions.here()
 
 
 @contextlib.contextmanager

@@ -145,7 +145,7 @@ class DaskWorkers:
             if self._open_cluster is not None:
                 self._cluster = self._open_cluster()
             self._client = Client(self._cluster or self._scheduler, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, RuntimeError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ExecutorError(f"{self._scheduler} cannot be reached: {reason}") from error
         self._seen_s = monotonic()

@@ -12,7 +12,7 @@ from clustersim.results import Sweep
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate import Forecast, Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
-from clustersim.sweep.open_executor import open_executor
+from clustersim.sweep.executor_by_name import open_executor
 from clustersim.sweep.point_forecasts import point_forecasts
 from clustersim.sweep.sentences import Sentences
 from clustersim.sweep.task import PointTask, forecast_point

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from clustersim.errors import ExecutorError
 from clustersim.sweep.pool import ProcessPool, num_cores
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +66,56 @@ def test_the_processes_serve_several_rounds():
 def test_an_error_in_a_process_is_raised_here():
     with pytest.raises(ValueError, match=r"no [12]"), ProcessPool(2) as pool:
         pool.map(fail, [1, 2])
+
+
+def kill_once(flag: str) -> int:
+    """End the process at the first call with a file that is not there yet."""
+    if not Path(flag).exists():
+        Path(flag).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return os.getpid()
+
+
+def kill_at_two(number: int) -> int:
+    if number == 2:
+        os._exit(1)
+    return -number
+
+
+def test_items_of_a_process_that_is_killed_are_done_by_another(tmp_path: Path) -> None:
+    with ProcessPool(2) as pool:
+        before = set(pool.map(process_id, range(8)))
+        found = pool.map(kill_once, [str(tmp_path / "a"), str(tmp_path / "b"), *[str(tmp_path)] * 8])
+        assert len(found) == 10
+        assert len(set(found) - before) >= 1
+        assert pool.map(abs, [-1, -2]) == [1, 2]
+
+
+def test_an_item_that_ends_three_processes_is_given_up() -> None:
+    with ProcessPool(2) as pool:
+        found = dict(pool.results(kill_at_two, range(5), lambda number, message: 100 + number))
+    assert found == {0: 0, 1: -1, 2: 102, 3: -3, 4: -4}
+    with ProcessPool(2) as pool, pytest.raises(ExecutorError, match="its process was killed"):
+        pool.map(kill_at_two, range(5))
+
+
+def test_a_process_that_ended_between_two_rounds_is_replaced() -> None:
+    with ProcessPool(2) as pool:
+        for pid in set(pool.map(process_id, range(8))):
+            os.kill(pid, signal.SIGKILL)
+            until(lambda pid=pid: not is_running(pid))
+        assert pool.map(abs, [-1, -2, -3]) == [1, 2, 3]
+
+
+def test_processes_that_cannot_start_are_an_error(tmp_path: Path) -> None:
+    """As where a script has no `if __name__ == "__main__"`, so that each process begins the script anew."""
+    script = tmp_path / "command.py"
+    script.write_text("from clustersim.sweep.pool import ProcessPool\nProcessPool(2).map(abs, [1, 2])\n")
+    done = subprocess.run(
+        [sys.executable, script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "3 worker processes in a row could not start" in done.stderr
 
 
 _SLEEP_IN_WORKERS = """
