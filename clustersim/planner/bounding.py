@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from clustersim.errors import InputError
-from clustersim.planner.bound import min_compute_s, min_iteration_s
-from clustersim.planner.layout_costs import LayoutCosts
+from clustersim.planner.bound import mean_compute_s, min_compute_s, min_iteration_s
+from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.no_layout import no_layout, no_layout_fits, short_reason
 from clustersim.planner.offloading import fits_in_host_memory
 from clustersim.planner.peak_memory import PeakMemory
@@ -16,7 +16,9 @@ from clustersim.planner.played import played_s
 from clustersim.planner.queue import Candidate, Family, Step
 from clustersim.planner.request import PlanRequest
 from clustersim.planner.space import Choice
+from clustersim.scenario.layout_checks import layout_mistakes
 from clustersim.simulate import Workloads
+from clustersim.simulate.setup import Setup
 
 NO_MEMORY = "does not fit in memory"
 NO_HOST_MEMORY = "what it offloads does not fit in its hosts' memory"
@@ -63,7 +65,7 @@ class Bounding:
     def with_bound(self, choice: Choice) -> Candidate | None:
         """Return a choice with its bound; None if it is invalid or does not fit."""
         try:
-            held, least_s = self._memory[choice.num_gpus].peak_bytes(choice), self._least_s(choice)
+            held, least_s = self._held(choice), self._least_s(choice)
         except InputError:
             return None
         if not self._has_room(held) or not self._fits_in_hosts(choice):
@@ -80,7 +82,7 @@ class Bounding:
     def fits(self, choice: Choice) -> bool:
         """Return whether a choice is valid and fits in the memory of its GPUs and hosts."""
         try:
-            held = self._memory[choice.num_gpus].peak_bytes(choice)
+            held = self._held(choice)
         except InputError:
             return False
         return self._has_room(held) and self._fits_in_hosts(choice)
@@ -102,9 +104,8 @@ class Bounding:
             return None
 
     def _first_that_fits(self, family: Family) -> Candidate | None:
-        memory = self._memory[family[0].num_gpus]
         for number, choice in enumerate(sorted(family, key=self._compute_s)):
-            held = memory.peak_bytes(choice)
+            held = self._held(choice)
             if self._has_room(held):
                 least_s, is_held = self._least_s(choice), self._fits_in_hosts(choice)
                 self.count(NO_MEMORY, number)
@@ -130,8 +131,20 @@ class Bounding:
     def _has_room(self, held: float) -> bool:
         return held <= self.gpu.memory_bytes or not self._request.point.memory_check
 
+    def _held(self, choice: Choice) -> float:
+        """Return the peak bytes of a choice on any GPU; raise InputError if it is invalid."""
+        if choice.has_closed_form:
+            return self._memory[choice.num_gpus].peak_bytes(choice)
+        costs = self.costs[choice.num_gpus]
+        point = point_of(costs.point, choice)
+        if mistakes := layout_mistakes(point):
+            raise InputError(mistakes)
+        return sum(Setup(point, self._workloads).memory_bytes(costs.kind).values())
+
     def _compute_s(self, choice: Choice) -> float:
-        return min_compute_s(self.costs[choice.num_gpus], choice)
+        bound = min_compute_s if choice.has_closed_form else mean_compute_s
+        return bound(self.costs[choice.num_gpus], choice)
 
     def _least_s(self, choice: Choice) -> float:
-        return min_iteration_s(self.costs[choice.num_gpus], choice)
+        bound = min_iteration_s if choice.has_closed_form else mean_compute_s
+        return bound(self.costs[choice.num_gpus], choice)

@@ -323,7 +323,7 @@ class _Planning:
         """Return how much better a layout that was not simulated could be, by its bound; None if it is unknown."""
         if self._ended == "done" or not self._queue.is_bounded:
             return 0.0 if self._ended == "done" else None
-        own, left = self._value(best), self._queue.least_left({each.choice for each in self._search.simulated})
+        own, left = self._value(best), self._queue.least_left(self._taken)
         if self._objective.name == "samples_per_s":
             return max(own / left - 1, 0.0)
         return max(1 - left / own, 0.0)
@@ -334,14 +334,18 @@ class _Planning:
         num_left = self._layouts.num_layouts - len(self._search.simulated) - sum(discarded.values())
         num_stopped = 0
         if self._ended != "done":
-            simulated = {each.choice for each in self._search.simulated}
             worst = self._value(self._search.simulated[: self._top][-1])
             enough = len(self._search.simulated) >= self._top
             num_stopped = num_left
             if self._queue.is_bounded:
-                num_stopped = min(num_left, self._queue.num_left(worst if enough else inf, simulated))
+                num_stopped = min(num_left, self._queue.num_left(worst if enough else inf, self._taken))
         self._layouts.count(STOPPED, num_stopped)
         self._layouts.count(BOUND, num_left - num_stopped)
+
+    @property
+    def _taken(self) -> set[Choice]:
+        """Choices that were simulated, or could not be."""
+        return {*(each.choice for each in self._search.simulated), *(choice for choice, _ in self._search.failed)}
 
     def _nothing_error(self) -> InputError:
         """Return why no layout has been simulated."""
