@@ -79,13 +79,13 @@ class Bounding:
         held, choice = self._least_memory
         return no_layout_fits(self._request, self._workloads, self.gpu, held, choice)
 
-    def fits(self, choice: Choice) -> bool:
-        """Return whether a choice is valid and fits in the memory of its GPUs and hosts."""
+    def first_that_fits(self, family: Family) -> Choice | None:
+        """Return the layout of a family with the least compute that fits; None if it is invalid or none fits."""
         try:
-            held = self._held(choice)
+            found = self._first(family)
         except InputError:
-            return False
-        return self._has_room(held) and self._fits_in_hosts(choice)
+            return None
+        return None if found is None or not self._fits_in_hosts(found[1]) else found[1]
 
     def _computing(self, family: Family, known: Candidate) -> Candidate | None:
         """Return a family with the compute of its busiest stage, with the least recomputation."""
@@ -93,7 +93,7 @@ class Bounding:
 
     def _fitting(self, family: Family, known: Candidate) -> Candidate | None:
         """Return the fastest layout of a family that fits, with the bound of its passes and its exchange."""
-        return self._checked(family, lambda: self._first_that_fits(family))
+        return self._checked(family, lambda: self._bounded(family))
 
     def _checked(self, family: Family, make: Callable[[], Candidate | None]) -> Candidate | None:
         """Return what `make` returns; None for an invalid family, which is counted."""
@@ -103,18 +103,26 @@ class Bounding:
             self.count(short_reason(error), len(family))
             return None
 
-    def _first_that_fits(self, family: Family) -> Candidate | None:
+    def _bounded(self, family: Family) -> Candidate | None:
+        found = self._first(family)
+        if found is None:
+            self.count(NO_MEMORY, len(family))
+            return None
+        number, choice, held = found
+        least_s, is_held = self._least_s(choice), self._fits_in_hosts(choice)
+        self.count(NO_MEMORY, number)
+        self.count(RECOMPUTES_MORE, len(family) - 1 - number)
+        self.count(NO_HOST_MEMORY, not is_held)
+        return Candidate(choice, least_s, held) if is_held else None
+
+    def _first(self, family: Family) -> tuple[int, Choice, float] | None:
+        """Return the layout of a family with the least compute that fits: its number by compute, and its bytes."""
         for number, choice in enumerate(sorted(family, key=self._compute_s)):
             held = self._held(choice)
             if self._has_room(held):
-                least_s, is_held = self._least_s(choice), self._fits_in_hosts(choice)
-                self.count(NO_MEMORY, number)
-                self.count(RECOMPUTES_MORE, len(family) - 1 - number)
-                self.count(NO_HOST_MEMORY, not is_held)
-                return Candidate(choice, least_s, held) if is_held else None
+                return number, choice, held
             if self._least_memory is None or held < self._least_memory[0]:
                 self._least_memory = held, choice
-        self.count(NO_MEMORY, len(family))
         return None
 
     def _played(self, family: Family, known: Candidate) -> Candidate:

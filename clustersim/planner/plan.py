@@ -291,7 +291,7 @@ class _Planning:
 
     def _follow_rule(self, simulator: Simulator) -> None:
         """Simulate the layouts of the rule of thumb, whatever the time; the first search is never worse."""
-        rules = rules_of_thumb(self._layouts.families, self._layouts.fits)
+        rules = rules_of_thumb(self._layouts.families, self._layouts.first_that_fits)
         to_simulate = [each for each in map(self._layouts.with_bound, rules) if each is not None]
         self._search.simulated, self._search.failed = simulator.simulate_all(to_simulate)
         self._rule = min(self._search.simulated, key=self._value, default=None)
