@@ -22,6 +22,7 @@ from clustersim.plan_report.tables import (
 from clustersim.plan_report.times import times_data
 from clustersim.plan_report.words import dollars, ended_words, named_by_gpus
 from clustersim.planner import ClusterComparison, Plan, totals
+from clustersim.planner.rule_of_thumb import RULE_OF_THUMB
 from clustersim.planner.totals import unit_of
 from clustersim.report.answer import Tile
 from clustersim.report.breakdown import draw_breakdown, draw_shares
@@ -129,6 +130,8 @@ def _layouts(label: str, plan: Plan) -> str:
     title = f"The best {len(plan.best)} layouts" if len(plan.best) > 1 else "The only simulated layout"
     of = f" of {label}" if label else ""
     under = "Reasons are shares of the best layout's whole time."
+    if plan.rule_of_thumb is not None:
+        under += f" Rule of thumb: {RULE_OF_THUMB}."
     return card(f"{title}{of}", under, grid(headings, body, LAYOUT_WORDS), name=f"Layouts{of}")
 
 

@@ -107,7 +107,7 @@ def test_the_time_of_the_best_stands_beside_that_of_the_rule() -> None:
     assert data.iteration_s == [1.0, 1.1, 1.25]
     assert data.title.replace(THIN, " ") == (
         "With the best layout, exposed communication takes 10 % of each iteration; "
-        "with the rule of thumb's, exposed communication takes 10 %"
+        "with the rule of thumb's, exposed communication takes 10 % of each iteration"
     )
     several = times_data(labelled(make_comparison(ONE, TWO)))
     assert several.runs[0] == "8 h100: data 8"
