@@ -13,7 +13,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster
@@ -119,19 +119,22 @@ class DaskWorkers:
                 self._look()
 
     def _outcome(self, future: Future) -> Done | Lost:
-        try:
-            content: bytes = future.result(timeout=_CONNECT_S)
-        except KilledWorker as error:
-            return Lost("its workers were killed, or ended by themselves", error.allowed_failures + 1)
-        except ClustersimError:
-            raise
-        except Exception as error:
-            if future.status in ("cancelled", "lost") or isinstance(error, OSError | TimeoutError):
-                raise self._gone() from error
-            message = f"a worker of {self._scheduler} cannot do the work ({type(error).__name__}: {error})"
-            raise ExecutorError(message) from error
-        done: Done = pickle.loads(content)
-        return done
+        """Return what became of a batch; its result may be lost with its worker, and is then made again."""
+        while True:
+            try:
+                done: Done = pickle.loads(future.result(timeout=_LOOK_S))
+                return done
+            except KilledWorker as error:
+                return Lost("its workers were killed, or ended by themselves", error.allowed_failures + 1)
+            except ClustersimError:
+                raise
+            except TimeoutError:
+                self._look()
+            except Exception as error:
+                if future.status in ("cancelled", "lost") or isinstance(error, OSError):
+                    raise self._gone() from error
+                message = f"a worker of {self._scheduler} cannot do the work ({type(error).__name__}: {error})"
+                raise ExecutorError(message) from error
 
     def _gone(self) -> ExecutorError:
         return ExecutorError(f"the scheduler of {self._scheduler} is gone; {_RESUME}")

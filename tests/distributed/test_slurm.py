@@ -110,5 +110,8 @@ def test_jobs_give_what_one_process_gives_and_are_gone_afterwards(slurm: None, s
 def test_slurm_needs_a_number_of_workers_and_options_that_it_has() -> None:
     with pytest.raises(InputError, match="slurm needs the number of workers"):
         open_executor("slurm", 0)
-    with pytest.raises(InputError, match="SLURMCluster does not take these options"), open_executor("slurm", 1, {"no": "1"}):
+    with (
+        pytest.raises(InputError, match="SLURMCluster does not take these options"),
+        open_executor("slurm", 1, {"no": "1"}),
+    ):
         pass
