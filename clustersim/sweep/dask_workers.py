@@ -148,6 +148,8 @@ class DaskWorkers:
             if self._open_cluster is not None:
                 self._cluster = self._open_cluster()
             self._client = Client(self._cluster or self._scheduler, timeout=_CONNECT_S, set_as_default=False)
+        except ClustersimError:
+            raise
         except (OSError, RuntimeError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ExecutorError(f"{self._scheduler} cannot be reached: {reason}") from error
@@ -189,7 +191,7 @@ def local_cluster(workers: int) -> Callable[[], Cluster]:
         threads_per_worker=1,
         processes=True,
         memory_limit=0,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         host="127.0.0.1",
         silence_logs=logging.CRITICAL,
     )
@@ -207,6 +209,7 @@ def slurm_cluster(workers: int, options: Mapping[str, str]) -> Callable[[], Clus
         from ruamel.yaml import YAML
 
         given = {key.replace("-", "_"): YAML(typ="safe").load(value) for key, value in options.items()}
+        given.setdefault("scheduler_options", {"dashboard_address": ":0"})
         usual = {"cores": 1, "processes": 1, "memory": "2 GiB"}
         for key, value in usual.items():
             if dask.config.get(f"jobqueue.slurm.{key}", None) is None:

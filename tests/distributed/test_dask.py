@@ -92,10 +92,12 @@ def test_a_worker_of_another_version_that_comes_later_is_refused(dask_processes:
     (site := tmp_path / "site").mkdir()
     (site / "sitecustomize.py").write_text("import clustersim\nclustersim.__version__ = '0.0.9'\n")
     dask_processes.start_worker()
-    with open_executor(dask_processes.address) as executor, pytest.raises(InputError, match=r"has clustersim 0\.0\.9"):
-        for number, _ in executor.results(time.sleep, [0.3] * 200):
-            if number == 0:
-                dask_processes.start_worker(PYTHONPATH=f"{site}:{ROOT}")
+    with open_executor(dask_processes.address) as executor:
+        results = executor.results(time.sleep, [0.3] * 200)
+        next(results)
+        dask_processes.start_worker(PYTHONPATH=f"{site}:{ROOT}")
+        with pytest.raises(InputError, match=r"has clustersim 0\.0\.9"):
+            list(results)
 
 
 def test_a_model_beside_the_scenario_is_found_by_workers_in_another_folder(

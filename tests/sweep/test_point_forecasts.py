@@ -1,4 +1,4 @@
-"""Points on workers: what a worker refuses is wrong here too, and a point that ends its workers is a run with an error."""
+"""Points on workers: what a worker refuses is wrong here too; a point that ends its workers is a run with an error."""
 
 from __future__ import annotations
 
