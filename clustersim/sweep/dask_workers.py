@@ -13,7 +13,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster
@@ -119,19 +119,22 @@ class DaskWorkers:
                 self._look()
 
     def _outcome(self, future: Future) -> Done | Lost:
-        try:
-            content: bytes = future.result(timeout=_CONNECT_S)
-        except KilledWorker as error:
-            return Lost("its workers were killed, or ended by themselves", error.allowed_failures + 1)
-        except ClustersimError:
-            raise
-        except Exception as error:
-            if future.status in ("cancelled", "lost") or isinstance(error, OSError | TimeoutError):
-                raise self._gone() from error
-            message = f"a worker of {self._scheduler} cannot do the work ({type(error).__name__}: {error})"
-            raise ExecutorError(message) from error
-        done: Done = pickle.loads(content)
-        return done
+        """Return what became of a batch; its result may be lost with its worker, and is then made again."""
+        while True:
+            try:
+                done: Done = pickle.loads(future.result(timeout=_LOOK_S))
+                return done
+            except KilledWorker as error:
+                return Lost("its workers were killed, or ended by themselves", error.allowed_failures + 1)
+            except ClustersimError:
+                raise
+            except TimeoutError:
+                self._look()
+            except Exception as error:
+                if future.status in ("cancelled", "lost") or isinstance(error, OSError):
+                    raise self._gone() from error
+                message = f"a worker of {self._scheduler} cannot do the work ({type(error).__name__}: {error})"
+                raise ExecutorError(message) from error
 
     def _gone(self) -> ExecutorError:
         return ExecutorError(f"the scheduler of {self._scheduler} is gone; {_RESUME}")
@@ -145,6 +148,8 @@ class DaskWorkers:
             if self._open_cluster is not None:
                 self._cluster = self._open_cluster()
             self._client = Client(self._cluster or self._scheduler, timeout=_CONNECT_S, set_as_default=False)
+        except ClustersimError:
+            raise
         except (OSError, RuntimeError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ExecutorError(f"{self._scheduler} cannot be reached: {reason}") from error
@@ -186,7 +191,7 @@ def local_cluster(workers: int) -> Callable[[], Cluster]:
         threads_per_worker=1,
         processes=True,
         memory_limit=0,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         host="127.0.0.1",
         silence_logs=logging.CRITICAL,
     )
@@ -204,6 +209,7 @@ def slurm_cluster(workers: int, options: Mapping[str, str]) -> Callable[[], Clus
         from ruamel.yaml import YAML
 
         given = {key.replace("-", "_"): YAML(typ="safe").load(value) for key, value in options.items()}
+        given.setdefault("scheduler_options", {"dashboard_address": ":0"})
         usual = {"cores": 1, "processes": 1, "memory": "2 GiB"}
         for key, value in usual.items():
             if dask.config.get(f"jobqueue.slurm.{key}", None) is None:

@@ -85,7 +85,7 @@ class _Dispatch:
         self._lost_in_a_row = 0
 
     def results(self) -> Iterator[tuple[int, Any]]:
-        """Yield each result. Items that ended with their worker come last and alone, so that it is known which it was."""
+        """Yield each result. Items whose worker ended come last and alone, so that the cause is known."""
         while True:
             while len(self._in_work) < _AHEAD * max(1, self._workers.num_workers) and (batch := self._next()):
                 self._submit(batch)

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 class MpiPool:
-    """An executor whose workers are all processes of the MPI job but the first. MPI ends the job if one of them ends."""
+    """Workers that are the processes of the MPI job, but the first. If one ends, MPI ends the job."""
 
     def __init__(self) -> None:
         if getattr(_core, "SharedPool", None) is None:

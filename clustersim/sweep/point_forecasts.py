@@ -47,6 +47,6 @@ def _confirm(task: PointTask, error: PointError) -> None:
         return
     message = (
         f"a worker refuses a point that is valid here: {error.message}\n"
-        "Workers need the files of the scenario at the same paths, and the members that you added as an installed package"
+        "Workers need the scenario's files at the same paths, and members that you added as an installed package"
     )
     raise ExecutorError(message)

@@ -81,7 +81,9 @@ def test_a_worker_of_another_version_is_refused_before_any_point(
         clustersim.sweep(POINTS, lambda share, point: shares.append(share), executor=dask_processes.address)
     assert not shares
     assert raised.value.exit_status == 3
-    expected = "has clustersim 0.0.9 (here " if "0.0.9" in code else "cannot load clustersim and numpy (ImportError: broken)"
+    expected = (
+        "has clustersim 0.0.9 (here " if "0.0.9" in code else "cannot load clustersim and numpy (ImportError: broken)"
+    )
     assert expected in str(raised.value)
 
 
@@ -90,10 +92,12 @@ def test_a_worker_of_another_version_that_comes_later_is_refused(dask_processes:
     (site := tmp_path / "site").mkdir()
     (site / "sitecustomize.py").write_text("import clustersim\nclustersim.__version__ = '0.0.9'\n")
     dask_processes.start_worker()
-    with open_executor(dask_processes.address) as executor, pytest.raises(InputError, match=r"has clustersim 0\.0\.9"):
-        for number, _ in executor.results(time.sleep, [0.3] * 200):
-            if number == 0:
-                dask_processes.start_worker(PYTHONPATH=f"{site}:{ROOT}")
+    with open_executor(dask_processes.address) as executor:
+        results = executor.results(time.sleep, [0.3] * 200)
+        next(results)
+        dask_processes.start_worker(PYTHONPATH=f"{site}:{ROOT}")
+        with pytest.raises(InputError, match=r"has clustersim 0\.0\.9"):
+            list(results)
 
 
 def test_a_model_beside_the_scenario_is_found_by_workers_in_another_folder(
@@ -101,7 +105,9 @@ def test_a_model_beside_the_scenario_is_found_by_workers_in_another_folder(
 ) -> None:
     (folder := tmp_path / "mine").mkdir()
     monkeypatch.chdir(folder)
-    layers = "name: own\nlayers:\n- {name: a, op: linear, flop: 1e9, parameter_bytes: 4e6, activation_bytes: 1e3}\n"
+    layers = (
+        "name: own\nlayers:\n- {name: a, op: fully-connected, flop: 1e9, parameter_bytes: 4e6, activation_bytes: 1e3}\n"
+    )
     (folder / "own.yaml").write_text(layers)
     (folder / "scenario.yaml").write_text(
         "model: ./own.yaml\nnum_gpus: [1, 2, 4]\nbatch: {per_gpu: 4}\nsoftware: plain\n"

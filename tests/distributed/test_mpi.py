@@ -45,5 +45,5 @@ def test_the_processes_of_a_job_give_what_one_process_gives(tmp_path: Path, seri
 
 
 def test_a_process_that_is_not_in_a_job_says_how_to_start_one() -> None:
-    with pytest.raises(InputError, match="start `mpiexec -n 4 python -m mpi4py.futures -m clustersim"):
+    with pytest.raises(InputError, match="mpi has no workers here: start `mpiexec -n 4 python"):
         open_executor("mpi")

@@ -21,7 +21,7 @@ from tests.distributed.conftest import POINTS, ROOT, text_of, until
 _missing = [name for name in ("munged", "slurmctld", "slurmd", "sbatch") if shutil.which(name) is None]
 needs_slurm = pytest.mark.skipif(
     bool(_missing) or os.geteuid() != 0,
-    reason=f"SLURM CANNOT BE TESTED HERE: needs root and apt install slurm-wlm (missing: {', '.join(_missing) or 'root'})",
+    reason=f"SLURM CANNOT BE TESTED HERE: missing: {', '.join(_missing) or 'root'} (apt install slurm-wlm)",
 )
 pytestmark = pytest.mark.distributed
 
@@ -110,5 +110,6 @@ def test_jobs_give_what_one_process_gives_and_are_gone_afterwards(slurm: None, s
 def test_slurm_needs_a_number_of_workers_and_options_that_it_has() -> None:
     with pytest.raises(InputError, match="slurm needs the number of workers"):
         open_executor("slurm", 0)
-    with pytest.raises(InputError, match="SLURMCluster does not take these options"), open_executor("slurm", 1, {"no": "1"}):
+    wrong = open_executor("slurm", 1, {"no": "1"})
+    with pytest.raises(InputError, match="SLURMCluster does not take these options"), wrong:
         pass

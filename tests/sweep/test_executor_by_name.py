@@ -28,7 +28,7 @@ def test_a_sweep_is_the_same_on_each(on: str) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"'dsk'; did you mean 'dask'\? \(known: processes, in-process, dask, slurm, mpi"):
+    with pytest.raises(InputError, match=r"'dsk'; did you mean 'dask'\? \(known: processes, in-process, dask, slurm"):
         open_executor("dsk")
 
 

@@ -1,4 +1,4 @@
-"""Points on workers: what a worker refuses is wrong here too, and a point that ends its workers is a run with an error."""
+"""Points on workers: what a worker refuses is wrong here too; a point that ends its workers is a run with an error."""
 
 from __future__ import annotations
 
@@ -53,4 +53,6 @@ def test_a_point_that_ended_its_workers_is_stuck() -> None:
     found = dict(point_forecasts(Failing(None), tasks()))
     errors = [made.run.error for made in found.values()]
     assert {error.kind for error in errors if error} == {"stuck"}
-    assert all(error and "three times: its process was killed; it may need more memory" in error.message for error in errors)
+    assert all(
+        error and "three times: its process was killed; it may need more memory" in error.message for error in errors
+    )

@@ -112,7 +112,11 @@ def test_processes_that_cannot_start_are_an_error(tmp_path: Path) -> None:
     script = tmp_path / "command.py"
     script.write_text("from clustersim.sweep.pool import ProcessPool\nProcessPool(2).map(abs, [1, 2])\n")
     done = subprocess.run(
-        [sys.executable, script], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 1
     assert "3 worker processes in a row could not start" in done.stderr
