@@ -82,9 +82,7 @@ class PeakMemory:
             )
         return self._known_spans[key]
 
-    def _offloaded_activations(
-        self, choice: Choice, split: SplitModel, spans: Sequence[_Span], stage: int
-    ) -> float:
+    def _offloaded_activations(self, choice: Choice, split: SplitModel, spans: Sequence[_Span], stage: int) -> float:
         """Return the bytes of a stage's activations if kept activations are offloaded to the host."""
         again = split.again[choice.layout.recompute]
         parts = [
@@ -94,9 +92,7 @@ class PeakMemory:
         rules = replace(self._rules(choice), micro_batch=choice.micro_batch)
         return activation_bytes(parts, with_offload(rules, self._costs, choice, stage))
 
-    def _activations(
-        self, choice: Choice, split: SplitModel, span: _Span, rules: MemoryRules
-    ) -> PartActivations:
+    def _activations(self, choice: Choice, split: SplitModel, span: _Span, rules: MemoryRules) -> PartActivations:
         """Return the activations that a part keeps for one sample."""
         own = slice(span.first, span.end)
         again = split.again[choice.layout.recompute][own]

@@ -83,7 +83,6 @@ class Entry:
             "reason": self.reason,
         }
 
-
     def row(self) -> dict[str, Any]:
         """Return the layout as a short row: the layout as text, and the figures that a frontier needs."""
         return {

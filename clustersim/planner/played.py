@@ -165,4 +165,3 @@ class _Stage:
 
     def _message_s(self, op: Send) -> float:
         return self._costs.links.message_s(self._costs.ways(self._grid, self._stage, op.stage), op.num_bytes)
-
