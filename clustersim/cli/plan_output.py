@@ -225,7 +225,7 @@ def _rows(found: Plan) -> Iterator[dict[str, Any]]:
         values = entry.to_dict()
         breakdown, layout, strategy = values.pop("breakdown_s"), values.pop("parallelism"), values.pop("strategy")
         total = totals(found, entry).to_dict()
-        del total["samples_per_s"]
+        total = {name: value for name, value in total.items() if name not in values}
         yield {
             "layout": entry.choice.text(),
             **layout,

@@ -116,15 +116,16 @@ def _found(
     scenario: str, clusters: Sequence[str], sizes: list[int], arguments: dict[str, Any], json: bool, quiet: bool
 ) -> tuple[Plan | ClusterComparison, int]:
     """Return the plan, or the plans of the clusters, and the exit status of an interruption; 0 without one."""
-    from clustersim.cli.progress import progress
+    from clustersim.cli.progress import progress, with_limit
     from clustersim.planner import compare_clusters
     from clustersim.planner import plan as find
 
     with stoppable(json) as stop, progress(quiet) as on_progress:
+        tell = with_limit(on_progress, arguments["time_limit_s"])
         if clusters:
-            compared = compare_clusters(scenario, clusters, sizes, progress=on_progress, **arguments)
+            compared = compare_clusters(scenario, clusters, sizes, progress=tell, **arguments)
             return compared, stop.status if compared.is_interrupted else 0
-        found = find(scenario, sizes, progress=on_progress, **arguments)
+        found = find(scenario, sizes, progress=tell, **arguments)
         return found, stop.status if found.ended == "interrupted" else 0
 
 

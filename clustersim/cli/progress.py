@@ -29,6 +29,23 @@ def progress(quiet: bool = False) -> Iterator[OnProgress]:
         yield _lines()
 
 
+def with_limit(
+    on_progress: OnProgress, time_limit_s: float | None, clock: Callable[[], float] = time.monotonic
+) -> OnProgress:
+    """Return a function that also shows how long it is until a time limit."""
+    if time_limit_s is None:
+        return on_progress
+    from clustersim.units import format_duration
+
+    end_s = clock() + time_limit_s
+
+    def limited(share: float, what: str) -> None:
+        left_s = max(round(end_s - clock()), 0)
+        on_progress(share, ", ".join(filter(None, (what, f"{format_duration(left_s)} to the time limit"))))
+
+    return limited
+
+
 @contextmanager
 def _bar() -> Iterator[OnProgress]:
     from rich.console import Console

@@ -9,6 +9,7 @@ from clustersim.plan_report.words import (
     dollars,
     ended_words,
     hourly,
+    is_proved,
     memory_words,
     million,
     named_by_gpus,
@@ -72,6 +73,8 @@ def how_it_ended(plan: Plan) -> str:
         return f"No other layout is better: {simulated}, and the bounds of the others are worse."
     how = "ended on time" if plan.ended == "time" else "was interrupted"
     left = "" if plan.gap is None else f", and one of the others could be at most {percent(plan.gap)} better"
+    if is_proved(plan):
+        left = ", and by their bounds none of the others is better"
     return f"The search {how}: {simulated}{left}."
 
 
@@ -87,9 +90,12 @@ def _of_clusters(found: ClusterComparison) -> Iterator[str]:
     planned = [(each, each.plan, totals(each.plan, each.plan.best[0])) for each in found.planned if each.plan]
     fastest = max(planned, key=lambda each: each[2].rate)
     priced = [each for each in planned if each[2].dollars_per_million is not None]
+    spent = [each for each in planned if each[2].joules_per_sample is not None]
     if len(planned) == 1:
         yield f"Only {fastest[0].label} has a layout."
         yield from _of_plan(fastest[1])
+    elif found.objective == "energy" and len(spent) == len(planned):
+        yield _by_energy(planned)
     elif len(priced) < len(planned):
         yield _compared("fastest", planned, fastest, lambda each: each.rate)
     else:
@@ -128,6 +134,17 @@ def _by_price(planned: list[Planned], fastest: Planned) -> Iterator[str]:
         yield f"{own}; {more}."
 
 
+def _by_energy(planned: list[Planned]) -> str:
+    """Name the cluster that needs the least energy for a sample, and the next one."""
+    first, second, *_ = sorted(planned, key=lambda each: each[2].joules_per_sample or 0.0)
+    least, more = (each[2].joules_per_sample or 0.0 for each in (first, second))
+    less = percent(1 - least / more)
+    return (
+        f"{first[0].label} need the least energy: at most {count(least)} J per sample, {less} less "
+        f"than {second[0].label}, at {rate_words(first[1], first[1].best[0])}."
+    )
+
+
 def _compared(word: str, planned: list[Planned], best: Planned, value: Callable[[Totals], float]) -> str:
     second = max((each for each in planned if each is not best), key=lambda each: value(each[2]))
     return (
@@ -142,7 +159,7 @@ def _ends(found: ClusterComparison) -> Iterator[str]:
         names = [
             f"{each.label} ({ended_words(each.plan)})"
             for each in found.planned
-            if each.plan is not None and each.plan.ended == ended
+            if each.plan is not None and each.plan.ended == ended and not is_proved(each.plan)
         ]
         if names:
             yield f"The search {how} on {', '.join(names)}: in brackets is how much better another layout could be."

@@ -11,10 +11,13 @@ from clustersim.planner import ClusterComparison, Entry, Plan, totals
 from clustersim.planner.totals import unit_of
 from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend
 from clustersim.report.palette import series_colour, series_marker
-from clustersim.report.words import count, percent, plot_text, size
+from clustersim.report.words import count, gpus, percent, plot_text, size
 
 _NEAR = 0.9
 """Share of the best rate from which the layout with the least memory is named."""
+
+_FEWEST = 3
+"""Layouts from which on a frontier of memory says something."""
 
 _FAR = 1.6
 """Times the largest memory of a layout from which that of the GPU is not drawn."""
@@ -88,6 +91,7 @@ def memory_data(plans: Sequence[Labelled]) -> Frontier:
         across="memory of the fullest GPU (GB)",
         up=f"{unit} per second",
         lines=tuple(lines),
+        quiet="" if any(len(line.points) >= _FEWEST for line in lines) else "Too few layouts were simulated.",
     )
 
 
@@ -175,15 +179,19 @@ def _memory_title(plans: Sequence[Labelled], lines: Sequence[FrontierLine]) -> s
 
 
 def _cost_title(priced: Sequence[Labelled]) -> str:
-    best = [(label, plan, totals(plan, plan.best[0])) for label, plan in priced]
-    label, plan, cheapest = min(best, key=lambda each: each[2].dollars_per_million or 0.0)
-    fastest_label, _, fastest = max(best, key=lambda each: each[2].rate)
-    on = f" on {label}" if label else ""
-    each = f"{dollars(cheapest.dollars_per_million or 0.0)} per million {unit_of(plan)}{on}"
+    """Name the cheapest layout and the fastest one, with their clusters, or their GPUs in a single plan."""
+    found = [
+        (totals(plan, entry), label or gpus(entry.choice.num_gpus))
+        for label, plan in priced
+        for entry in _entries(plan)
+    ]
+    cheapest, where = min(found, key=lambda each: each[0].dollars_per_million or 0.0)
+    fastest, there = max(found, key=lambda each: each[0].rate)
+    each = f"{dollars(cheapest.dollars_per_million or 0.0)} per million {unit_of(priced[0][1])} on {where}"
     if fastest is cheapest:
         return f"The cheapest layout is the fastest too: {each}"
     dearer = (fastest.dollars_per_million or 0.0) / (cheapest.dollars_per_million or 1.0) - 1
-    return f"The cheapest layout costs {each}; the fastest, on {fastest_label}, {percent(dearer)} more"
+    return f"The cheapest layout costs {each}; the fastest, on {there}, {percent(dearer)} more"
 
 
 def draw_frontier(data: Frontier) -> Figure:

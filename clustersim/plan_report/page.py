@@ -22,6 +22,7 @@ from clustersim.plan_report.tables import (
 from clustersim.plan_report.times import times_data
 from clustersim.plan_report.words import dollars, ended_words, named_by_gpus
 from clustersim.planner import ClusterComparison, Plan, totals
+from clustersim.planner.rule_of_thumb import RULE_OF_THUMB
 from clustersim.planner.totals import unit_of
 from clustersim.report.answer import Tile
 from clustersim.report.breakdown import draw_breakdown, draw_shares
@@ -97,7 +98,7 @@ def _tiles(plan: Plan) -> Iterator[Tile]:
         over = percent(gain_over(plan, best, plan.rule_of_thumb), signed=True)
         yield Tile("Over the rule of thumb", over, plan.rule_of_thumb.choice.text())
     simulated = f"{count(plan.num_simulated)} of {count(plan.num_layouts)} layouts simulated"
-    yield Tile("Left to gain", "nothing" if plan.ended == "done" else ended_words(plan), simulated)
+    yield Tile("Left to gain", ended_words(plan), simulated)
 
 
 def _clusters(found: Plan | ClusterComparison) -> str:
@@ -126,9 +127,11 @@ def _times(plans: Sequence[Labelled]) -> Panel:
 
 def _layouts(label: str, plan: Plan) -> str:
     headings, body = layout_rows(plan)
-    title = f"The best {len(plan.best)} layouts" if len(plan.best) > 1 else "The only layout"
+    title = f"The best {len(plan.best)} layouts" if len(plan.best) > 1 else "The only simulated layout"
     of = f" of {label}" if label else ""
     under = "Reasons are shares of the best layout's whole time."
+    if plan.rule_of_thumb is not None:
+        under += f" Rule of thumb: {RULE_OF_THUMB}."
     return card(f"{title}{of}", under, grid(headings, body, LAYOUT_WORDS), name=f"Layouts{of}")
 
 
@@ -139,7 +142,12 @@ def _searched(label: str, plan: Plan) -> str:
     title = f"{count(plan.num_layouts)} layouts{of}, {count(plan.num_simulated)} simulated"
     fixed = [f"{key}: {_plain(value)}" for key, value in plan.fixed.items()]
     left_out = [f"software.{key}" for key in plan.left_out]
-    lists = [("Fixed by the scenario", fixed), ("Settings of the software that a plan leaves out", left_out)]
+    measured = [] if plan.anchor is None else [*plan.anchor.sentences(), *plan.anchor.warnings]
+    lists = [
+        ("Fixed by the scenario", fixed),
+        ("Settings of the software that a plan leaves out", left_out),
+        ("Measured runs", measured),
+    ]
     more = "".join(f'<p class="note">{escape(what)}:</p>{bullets(items)}' for what, items in lists if items)
     return card(title, "The others were discarded.", grid(headings, body, ("reason",)) + more, name=f"Search{of}")
 

@@ -42,6 +42,8 @@ def cluster_rows(found: ClusterComparison) -> Table:
         columns.append(("training", lambda _, total: _known(total.train_s, long_duration)))
     if any(total.train_dollars is not None for total in sums):
         columns.append(("$ total", lambda _, total: _known(total.train_dollars, lambda value: dollars(value)[1:])))
+    if found.objective == "energy":
+        columns.append(("J/sample, at most", lambda _, total: _known(total.joules_per_sample, count)))
     if any(plan.rule_of_thumb is not None for plan in plans):
         columns.append(("over rule of thumb", lambda plan, _: _known(_gain(plan), lambda gain: percent(gain, True))))
     columns.append(("left to gain", lambda plan, _: ended_words(plan)))

@@ -57,19 +57,20 @@ def _title(plans: Sequence[Labelled]) -> str:
     """
     label, plan = plans[0]
     best, rule = plan.best[0], plan.rule_of_thumb
-    first = f"With {label}" if label else "With the best layout"
-    part, share = _overhead(best)
-    own = f"{LABELS[part]} takes {percent(share)} of each iteration"
-    if share < _LEAST:
-        own = f"{percent(best.breakdown_s.get('compute', 0.0) / best.iteration_s)} of each iteration is compute"
+    own = f"With {label or 'the best layout'}, {_largest(best)}"
     if len(plans) > 1:
-        beside, other = f"with {plans[-1][0]}", plans[-1][1].best[0]
-    elif rule is not None and rule.choice != best.choice:
-        beside, other = "with the rule of thumb's", rule
-    else:
-        return f"{first}, {own}"
-    part, share = _overhead(other)
-    return f"{first}, {own}; {beside}, {LABELS[part]} takes {percent(share)}"
+        return f"{own}; with {plans[-1][0]}, {_largest(plans[-1][1].best[0])}"
+    if rule is None or rule.choice == best.choice:
+        return own
+    return f"{own}; with the rule of thumb's, {_largest(rule)}"
+
+
+def _largest(entry: Entry) -> str:
+    """Say how much of an iteration the largest part takes that is not compute; compute where that is little."""
+    part, share = _overhead(entry)
+    if share < _LEAST:
+        return f"{percent(entry.breakdown_s.get('compute', 0.0) / entry.iteration_s)} of each iteration is compute"
+    return f"{LABELS[part]} takes {percent(share)} of each iteration"
 
 
 def _overhead(entry: Entry) -> tuple[str, float]:

@@ -6,6 +6,9 @@ from clustersim.planner import Entry, Plan, Totals
 from clustersim.planner.totals import totals, unit_of
 from clustersim.report.words import amount, count, long_duration, percent, size
 
+_NOTHING = 5e-5
+"""Gain below which a percentage says 0."""
+
 
 def rate_words(plan: Plan, entry: Entry) -> str:
     """Return what a layout trains per second: tokens where the model has them, otherwise samples."""
@@ -63,8 +66,13 @@ def training_words(plan: Plan, found: Totals, is_short: bool = False) -> str:
     return f"{amount(length)} {unit_of(plan)} take {long_duration(found.train_s)}{cost}"
 
 
+def is_proved(plan: Plan) -> bool:
+    """Return whether no layout that was not simulated can be better, by its bound."""
+    return plan.ended == "done" or (plan.gap is not None and plan.gap < _NOTHING)
+
+
 def ended_words(plan: Plan) -> str:
     """Return how much better a layout that was not simulated could be."""
-    if plan.ended == "done":
-        return "proved"
-    return "unknown" if plan.gap is None else f"{percent(plan.gap)} at most"
+    if is_proved(plan):
+        return "nothing"
+    return "not known" if plan.gap is None else f"{percent(plan.gap)} at most"

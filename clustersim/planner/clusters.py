@@ -64,7 +64,7 @@ def read_clusters(text: str, num_gpus: Sequence[int] = ()) -> list[ClusterOption
     ['256 b200, precision=amp-fp8', '384 b200, precision=amp-fp8']
     """
     try:
-        first, *settings = shlex.split(text)
+        first, *settings = shlex.split(text) or [""]
     except ValueError:
         raise _wrong(text, "a text without open quotes") from None
     match = _TEXT.fullmatch(first)

@@ -200,22 +200,25 @@ class _Comparing:
         """Return the plan of one cluster, or why it has none."""
 
         def tell(share: float, what: str) -> None:
-            self.progress((number + share) / total, f"{option.label}: {what}")
+            self.progress((number + share) / total, f"{option.label}, {number + 1} of {total}: {what}")
 
         left_s = None
         if self.time_limit_s is not None:
             left_s = max(self.time_limit_s - (time.monotonic() - begin_s), _LEAST_S) / (total - number)
+        path = None if self.resume is None else path_for(self.resume, option)
         try:
             found = plan(
                 self.scenario,
                 [option.num_gpus],
                 overrides=[*self.overrides, *settings],
-                resume=None if self.resume is None else path_for(self.resume, option),
+                resume=path,
                 progress=tell,
                 time_limit_s=left_s,
                 **self.arguments,
             )
         except InputError as error:
+            if any(str(path) in (mistake.got, mistake.file) for mistake in error.mistakes):
+                raise  # the file of earlier results is wrong, not the cluster
             return ClusterPlan(option, settings, None, error.mistakes)
         return ClusterPlan(option, settings, found)
 

@@ -220,6 +220,7 @@ class _Planning:
         self._queue = LayoutQueue(self._layouts.families, self._objective, self._layouts.steps, self._check)
         self._search, self._tuned = Search(), list[SimulatedLayout]()
         self._rule: SimulatedLayout | None = None
+        self._is_tuned = False
         self._ended: Ended = "interrupted"
         self._runs: dict[str, float] = {}
         largest = self._layouts.costs[max(request.num_gpus)]
@@ -307,6 +308,7 @@ class _Planning:
         self._on_progress(0.9, "variants of the best")
         simulator = Simulator(self._request.point, pool, self._journal, deadline)
         tune(simulator, search.simulated, self._objective, self._layouts.with_bound, self._tuned)
+        self._is_tuned = True
         self._on_progress(0.95, "the best, as run")
         best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
         run_times([each.choice for each in best], self._request, pool, self._runs, deadline.check)
@@ -319,13 +321,21 @@ class _Planning:
             self._deadlines[0].check()
 
     def _gap(self, best: SimulatedLayout) -> float | None:
-        """Return how much better a layout that was not simulated could be, by its bound; None if it is unknown."""
+        """Return how much better a layout that was not simulated could be, by its bound; None if it is unknown.
+
+        Variants of simulated layouts that were not tried have the bounds of these.
+        """
         if self._ended == "done" or not self._queue.is_bounded:
             return 0.0 if self._ended == "done" else None
         own, left = self._value(best), self._queue.least_left(self._taken)
+        if not self._is_tuned:
+            left = min([left, *map(self._least_value, self._search.simulated)])
         if self._objective.name == "samples_per_s":
             return max(own / left - 1, 0.0)
         return max(1 - left / own, 0.0)
+
+    def _least_value(self, simulated: SimulatedLayout) -> float:
+        return self._objective.of(simulated.choice, simulated.ranked.least_s)
 
     def _count_left(self) -> None:
         """Count the layouts that were not simulated although nothing is wrong with them."""

@@ -1,4 +1,4 @@
-"""Totals of a layout: rates, dollars for an hour and for a million tokens, days and dollars of a training."""
+"""Totals of a layout: rates, dollars for an hour and for a million tokens, days and dollars of a training, energy."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Totals:
     dollars_per_million: float | None
     train_s: float | None
     train_dollars: float | None
+    joules_per_sample: float | None
 
     @property
     def rate(self) -> float:
@@ -45,6 +46,7 @@ def totals(plan: Plan, entry: Entry) -> Totals:
         dollars_per_million=None if per_sample is None else 1e6 * per_sample / (each or 1),
         train_s=train_s,
         train_dollars=None if train_s is None or per_hour is None else train_s * per_hour / 3600,
+        joules_per_sample=entry.joules_per_sample,
     )
 
 

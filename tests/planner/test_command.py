@@ -12,6 +12,7 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.cli.plan_output import lines
+from clustersim.cli.progress import with_limit
 from clustersim.planner import plan, search
 from clustersim.scenario import load_scenario
 from clustersim.sweep import sweep
@@ -156,6 +157,111 @@ def test_csv_has_a_row_for_each_layout(file: str, tmp_path: Path, capsys: pytest
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     assert [float(row["iteration_s"]) for row in rows] == [entry["iteration_s"] for entry in best]
+
+
+def test_the_page_goes_to_runs_unless_another_is_asked_for(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["plan", file, "--gpus", "2", "--workers", "1", "--top", "2"]
+    assert main(command) == 0
+    assert f"report: {Path('runs/small/plan.html')}" in capsys.readouterr().out
+    assert "the fastest layout is" in Path("runs/small/plan.html").read_text(encoding="utf-8")
+    assert main([*command, "--report", "mine.html", "--json"]) == 0
+    assert "answer" in json.loads(capsys.readouterr().out)
+    assert Path("mine.html").exists()
+    Path("runs/small/plan.html").unlink()
+    assert main([*command, "--no-report"]) == main([*command, "--json"]) == 0
+    assert not Path("runs/small/plan.html").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--report", "a.html", "--no-report"], ["--open", "--no-report"], ["--open", "--json"], ["--time-limit", "soon"],
+     ["--time-limit", "0"], ["--time-limit", "-5"], ["--time-limit", "3 d"]],
+)  # fmt: skip
+def test_options_that_cannot_be_used_are_usage_errors(file: str, options: list[str]) -> None:
+    assert main(["plan", file, "--gpus", "2", *options]) == 2
+
+
+def test_gpus_or_clusters_are_needed(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file]) == 2
+    assert "--gpus" in capsys.readouterr().err
+
+
+def test_the_best_is_saved_as_a_scenario_that_runs(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", "2", "--workers", "1", "--save", "best.yaml", "--json", "--top", "2"]) == 0
+    best = json.loads(capsys.readouterr().out)["best"][0]
+    assert main(["run", "best.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["iteration_s"] == best["run_iteration_s"]
+
+
+def test_a_time_limit_ends_the_search_with_status_0(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["plan", file, "--gpus", "4", "--workers", "1", "--set", "parallelism={}", "--batch", "64"]
+    assert main([*command, "--time-limit", "0.001s", "--no-report"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the fastest layout found is" in printed
+    assert "The search ended on time: " in printed
+
+
+def test_clusters_are_one_table_one_document_and_one_page(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    clusters = ["--cluster", "scenario:4@2", "--cluster", "a100:4@1", "--cluster", "ethernet-1g:64"]
+    command = ["plan", file, *clusters, "--workers", "1", "--top", "2"]
+    assert main([*command, "--csv", "plan.csv", "--save", "best.yaml"]) == 0
+    printed = capsys.readouterr().out
+    assert "4 a100 are cheapest and fastest: $" in printed
+    assert "64 ethernet-1g has no plan: the cluster 'ethernet-1g' has 32 GPUs" in printed
+    assert "Clusters side by side" in Path("runs/small/plan.html").read_text(encoding="utf-8")
+    with Path("plan.csv").open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert list(dict.fromkeys(row["cluster"] for row in rows)) == ["4 v100", "4 a100", "64 ethernet-1g"]
+    assert [row["cluster"] for row in rows if row["rule_of_thumb"] == "True"] == ["4 v100", "4 a100"]
+    assert "has 32 GPUs" in rows[-1]["reason"]
+    assert float(rows[0]["dollars_per_hour"]) == 8.0
+    assert sorted(path.name for path in Path().glob("best*.yaml")) == ["best-4-a100.yaml", "best-4-scenario.yaml"]
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "clustersim.plan-comparison/1"
+    assert len(document["clusters"]) == 3
+    assert document["answer"][0].startswith("4 a100 are cheapest and fastest")
+
+
+def test_an_interruption_between_clusters_leaves_a_table_and_says_how_to_go_on(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def second_is_stopped(*args: Any, **keys: Any) -> Any:
+        asked.append(args)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return plan(*args, **keys)
+
+    monkeypatch.setattr("clustersim.planner.comparing.plan", second_is_stopped)
+    clusters = ["--cluster", "scenario:4", "--cluster", "a100:4"]
+    assert main(["plan", file, *clusters, "--workers", "1", "--resume", "plan.jsonl", "--no-report"]) == 130
+    printed = capsys.readouterr()
+    assert "4 a100 has no plan: the search was stopped before this cluster." in printed.out
+    assert "stopped after 1 of 2 clusters" in printed.err
+    assert "the same command continues from plan.jsonl" in printed.err
+
+
+def test_the_number_of_gpus_may_be_that_of_all_clusters(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--gpus", "2,4", "--cluster", "scenario", "--workers", "1", "--json", "--top", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)["clusters"]
+    assert [each["cluster"] for each in found] == ["2 v100", "4 v100"]
+
+
+def test_a_cluster_that_has_no_name_here_ends_with_status_3(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", file, "--cluster", "b2000:8"]) == 3
+    assert "did you mean 'b200'" in capsys.readouterr().err
+
+
+def test_progress_has_the_time_to_the_limit() -> None:
+    now, told = [0.0], []
+    tell = with_limit(lambda share, what: told.append((share, what)), 60.0, lambda: now[0])
+    now[0] = 25.0
+    tell(0.5, "bounds")
+    now[0] = 70.0
+    tell(0.9, "")
+    assert told == [(0.5, "bounds, 35.0 s to the time limit"), (0.9, "0 s to the time limit")]
 
 
 @pytest.mark.parametrize("text", ["", "0", "8,", "many", "-1"])
