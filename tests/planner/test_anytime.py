@@ -32,7 +32,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_search_without_time_has_its_rule_of_thumb_and_says_so() -> None:
     found = plan(FREE, [8], workers=1, time_limit_s=1e-3)
-    assert found.ended == "time" and not found.stopped
+    assert (found.ended, found.stopped) == ("time", False)
     assert [entry.choice for entry in found.best] == [found.rule_of_thumb and found.rule_of_thumb.choice]
     assert found.gap is None  # the bounds are not known
     assert found.num_simulated + sum(found.discarded.values()) == found.num_layouts
@@ -132,6 +132,11 @@ def test_everything_can_be_compared_on_request() -> None:
 
 @pytest.mark.parametrize("schedule", ["dualpipe", "dualpipe-v"])
 def test_dualpipe_is_planned_where_it_is_given(schedule: str) -> None:
-    found = plan({**FREE, "parallelism": {"tensor": 1, "schedule": schedule, "pipeline": 2, "micro_batches": 4}}, [8], top=2, workers=1)
+    found = plan(
+        {**FREE, "parallelism": {"tensor": 1, "schedule": schedule, "pipeline": 2, "micro_batches": 4}},
+        [8],
+        top=2,
+        workers=1,
+    )
     assert {entry.choice.layout.schedule for entry in found.best} == {schedule}
     assert all(0 < entry.least_s <= entry.iteration_s * (1 + 1e-9) for entry in found.best)

@@ -15,8 +15,8 @@ from clustersim.errors import InputError
 from clustersim.planner import Choice, plan
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.objective import Objective
-from clustersim.planner.reasons import reason
 from clustersim.planner.queue import Candidate, Family, LayoutQueue
+from clustersim.planner.reasons import reason
 from clustersim.planner.search import SimulatedLayout
 from clustersim.planner.space import Space
 from clustersim.planner.tune import exchange_variants, overlapped
@@ -110,7 +110,7 @@ def queue_of(full: dict[str, float], asked: list[Choice], layouts: list[Choice])
         asked.append(family[0])
         return replace(known, least_s=full[family[0].text()])
 
-    steps = lambda family, known: replace(known, least_s=full[family[0].text()] / 2), tighter  # noqa: E731
+    steps = lambda family, known: replace(known, least_s=full[family[0].text()] / 2), tighter
     objective = Objective("samples_per_s", clustersim.hardware.load_gpu("v100"))
     queue = LayoutQueue([[choice] for choice in layouts], objective, steps)
     queue.bound_all()
@@ -414,7 +414,9 @@ def test_the_size_of_sharding_groups_may_be_given() -> None:
 
 
 def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
-    assert "known: all, dualpipe, expert_exchange, offload, recompute, sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
+    assert "known: all, dualpipe, expert_exchange, offload, recompute, sharding_over" in str(
+        refusal(SCENARIO, [4], also=["sharding_by"])
+    )
 
 
 def test_a_plan_has_everything_beside_compute_that_can_be() -> None:
