@@ -84,6 +84,17 @@ def min_compute_s(costs: LayoutCosts, choice: Choice) -> float:
     return costs.cached(key, busiest_s) * layout.micro_batches
 
 
+def mean_compute_s(costs: LayoutCosts, choice: Choice) -> float:
+    """Return the compute time of a mean stage in seconds, without collectives: at most that of the busiest one."""
+    timed, layout = costs.timed(choice), choice.layout
+
+    def all_s() -> float:
+        again = np.array(costs.split(choice).again[layout.recompute], dtype=float)
+        return float(((1 + again) * timed.forward_s + timed.backward_data_s + timed.backward_weights_s).sum())
+
+    return costs.cached(("mean", timed, layout.recompute), all_s) / choice.grid.pipeline * layout.micro_batches
+
+
 def _layer_times(choice: Choice, timed: PieceTimes, split: SplitModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the seconds of each layer in a forward pass, a backward pass and for weight gradients [num_layers]."""
     again = np.array(split.again[choice.layout.recompute], dtype=float)

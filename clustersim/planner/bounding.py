@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from clustersim.errors import InputError
-from clustersim.planner.bound import min_compute_s, min_iteration_s
-from clustersim.planner.layout_costs import LayoutCosts
+from clustersim.planner.bound import mean_compute_s, min_compute_s, min_iteration_s
+from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.no_layout import no_layout, no_layout_fits, short_reason
 from clustersim.planner.offloading import fits_in_host_memory
 from clustersim.planner.peak_memory import PeakMemory
@@ -16,7 +16,9 @@ from clustersim.planner.played import played_s
 from clustersim.planner.queue import Candidate, Family, Step
 from clustersim.planner.request import PlanRequest
 from clustersim.planner.space import Choice
+from clustersim.scenario.layout_checks import layout_mistakes
 from clustersim.simulate import Workloads
+from clustersim.simulate.setup import Setup
 
 NO_MEMORY = "does not fit in memory"
 NO_HOST_MEMORY = "what it offloads does not fit in its hosts' memory"
@@ -63,7 +65,7 @@ class Bounding:
     def with_bound(self, choice: Choice) -> Candidate | None:
         """Return a choice with its bound; None if it is invalid or does not fit."""
         try:
-            held, least_s = self._memory[choice.num_gpus].peak_bytes(choice), self._least_s(choice)
+            held, least_s = self._held(choice), self._least_s(choice)
         except InputError:
             return None
         if not self._has_room(held) or not self._fits_in_hosts(choice):
@@ -77,13 +79,13 @@ class Bounding:
         held, choice = self._least_memory
         return no_layout_fits(self._request, self._workloads, self.gpu, held, choice)
 
-    def fits(self, choice: Choice) -> bool:
-        """Return whether a choice is valid and fits in the memory of its GPUs and hosts."""
+    def first_that_fits(self, family: Family) -> Choice | None:
+        """Return the layout of a family with the least compute that fits; None if it is invalid or none fits."""
         try:
-            held = self._memory[choice.num_gpus].peak_bytes(choice)
+            found = self._first(family)
         except InputError:
-            return False
-        return self._has_room(held) and self._fits_in_hosts(choice)
+            return None
+        return None if found is None or not self._fits_in_hosts(found[1]) else found[1]
 
     def _computing(self, family: Family, known: Candidate) -> Candidate | None:
         """Return a family with the compute of its busiest stage, with the least recomputation."""
@@ -91,7 +93,7 @@ class Bounding:
 
     def _fitting(self, family: Family, known: Candidate) -> Candidate | None:
         """Return the fastest layout of a family that fits, with the bound of its passes and its exchange."""
-        return self._checked(family, lambda: self._first_that_fits(family))
+        return self._checked(family, lambda: self._bounded(family))
 
     def _checked(self, family: Family, make: Callable[[], Candidate | None]) -> Candidate | None:
         """Return what `make` returns; None for an invalid family, which is counted."""
@@ -101,19 +103,26 @@ class Bounding:
             self.count(short_reason(error), len(family))
             return None
 
-    def _first_that_fits(self, family: Family) -> Candidate | None:
-        memory = self._memory[family[0].num_gpus]
+    def _bounded(self, family: Family) -> Candidate | None:
+        found = self._first(family)
+        if found is None:
+            self.count(NO_MEMORY, len(family))
+            return None
+        number, choice, held = found
+        least_s, is_held = self._least_s(choice), self._fits_in_hosts(choice)
+        self.count(NO_MEMORY, number)
+        self.count(RECOMPUTES_MORE, len(family) - 1 - number)
+        self.count(NO_HOST_MEMORY, not is_held)
+        return Candidate(choice, least_s, held) if is_held else None
+
+    def _first(self, family: Family) -> tuple[int, Choice, float] | None:
+        """Return the layout of a family with the least compute that fits: its number by compute, and its bytes."""
         for number, choice in enumerate(sorted(family, key=self._compute_s)):
-            held = memory.peak_bytes(choice)
+            held = self._held(choice)
             if self._has_room(held):
-                least_s, is_held = self._least_s(choice), self._fits_in_hosts(choice)
-                self.count(NO_MEMORY, number)
-                self.count(RECOMPUTES_MORE, len(family) - 1 - number)
-                self.count(NO_HOST_MEMORY, not is_held)
-                return Candidate(choice, least_s, held) if is_held else None
+                return number, choice, held
             if self._least_memory is None or held < self._least_memory[0]:
                 self._least_memory = held, choice
-        self.count(NO_MEMORY, len(family))
         return None
 
     def _played(self, family: Family, known: Candidate) -> Candidate:
@@ -130,8 +139,20 @@ class Bounding:
     def _has_room(self, held: float) -> bool:
         return held <= self.gpu.memory_bytes or not self._request.point.memory_check
 
+    def _held(self, choice: Choice) -> float:
+        """Return the peak bytes of a choice on any GPU; raise InputError if it is invalid."""
+        if choice.has_closed_form:
+            return self._memory[choice.num_gpus].peak_bytes(choice)
+        costs = self.costs[choice.num_gpus]
+        point = point_of(costs.point, choice)
+        if mistakes := layout_mistakes(point):
+            raise InputError(mistakes)
+        return sum(Setup(point, self._workloads).memory_bytes(costs.kind).values())
+
     def _compute_s(self, choice: Choice) -> float:
-        return min_compute_s(self.costs[choice.num_gpus], choice)
+        bound = min_compute_s if choice.has_closed_form else mean_compute_s
+        return bound(self.costs[choice.num_gpus], choice)
 
     def _least_s(self, choice: Choice) -> float:
-        return min_iteration_s(self.costs[choice.num_gpus], choice)
+        bound = min_iteration_s if choice.has_closed_form else mean_compute_s
+        return bound(self.costs[choice.num_gpus], choice)

@@ -291,7 +291,7 @@ class _Planning:
 
     def _follow_rule(self, simulator: Simulator) -> None:
         """Simulate the layouts of the rule of thumb, whatever the time; the first search is never worse."""
-        rules = rules_of_thumb(self._layouts.families, self._layouts.fits)
+        rules = rules_of_thumb(self._layouts.families, self._layouts.first_that_fits)
         to_simulate = [each for each in map(self._layouts.with_bound, rules) if each is not None]
         self._search.simulated, self._search.failed = simulator.simulate_all(to_simulate)
         self._rule = min(self._search.simulated, key=self._value, default=None)
@@ -327,7 +327,7 @@ class _Planning:
         """
         if self._ended == "done" or not self._queue.is_bounded:
             return 0.0 if self._ended == "done" else None
-        own, left = self._value(best), self._queue.least_left({each.choice for each in self._search.simulated})
+        own, left = self._value(best), self._queue.least_left(self._taken)
         if not self._is_tuned:
             left = min([left, *map(self._least_value, self._search.simulated)])
         if self._objective.name == "samples_per_s":
@@ -343,14 +343,18 @@ class _Planning:
         num_left = self._layouts.num_layouts - len(self._search.simulated) - sum(discarded.values())
         num_stopped = 0
         if self._ended != "done":
-            simulated = {each.choice for each in self._search.simulated}
             worst = self._value(self._search.simulated[: self._top][-1])
             enough = len(self._search.simulated) >= self._top
             num_stopped = num_left
             if self._queue.is_bounded:
-                num_stopped = min(num_left, self._queue.num_left(worst if enough else inf, simulated))
+                num_stopped = min(num_left, self._queue.num_left(worst if enough else inf, self._taken))
         self._layouts.count(STOPPED, num_stopped)
         self._layouts.count(BOUND, num_left - num_stopped)
+
+    @property
+    def _taken(self) -> set[Choice]:
+        """Choices that were simulated, or could not be."""
+        return {*(each.choice for each in self._search.simulated), *(choice for choice, _ in self._search.failed)}
 
     def _nothing_error(self) -> InputError:
         """Return why no layout has been simulated."""

@@ -14,7 +14,7 @@ from clustersim.arguments import check_number
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
-from clustersim.planner.space import ALSO, SHARDINGS, Choice, Divisible, Space
+from clustersim.planner.space import ALSO, EVERYTHING, SHARDINGS, Choice, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.loader import gives_measured
 from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
@@ -102,8 +102,9 @@ def plan_request(
 ) -> PlanRequest:
     """Return the request for a scenario; raise InputError if it cannot be planned."""
     for name in also:
-        if name not in ALSO:
-            raise unknown_name("key that is compared on request", name, ALSO)
+        if name not in (*ALSO, EVERYTHING):
+            raise unknown_name("key that is compared on request", name, (*ALSO, EVERYTHING))
+    also = ALSO if EVERYTHING in also else also
     if not num_gpus:
         raise InputError("a plan needs a number of GPUs (got none)", got="none", allowed="1 or more")
     for name, numbers in (("num_gpus", num_gpus), ("batch", batches)):

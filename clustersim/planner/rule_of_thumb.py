@@ -8,10 +8,11 @@ fits, with the least recomputation that fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
-from clustersim.planner.space import RECOMPUTES, Choice
+from clustersim.planner.queue import Family
+from clustersim.planner.space import ALL_RECOMPUTES, Choice
 
 RULE_OF_THUMB = (
     "tensor parallel in a host, then pipeline parallel, both only as far as memory needs it; data parallel otherwise; "
@@ -19,42 +20,43 @@ RULE_OF_THUMB = (
 )
 
 
-def rules_of_thumb(families: Iterable[Sequence[Choice]], fits: Callable[[Choice], bool]) -> list[Choice]:
+def rules_of_thumb(families: Iterable[Family], first_that_fits: Callable[[Family], Choice | None]) -> list[Choice]:
     """Return the layout of the rule for each number of GPUs and batch of a search space, if one of its layouts fits.
 
-    What the rule does not speak of is as plain as the space allows: no experts or tokens split, 1F1B, no sharding.
+    `first_that_fits` returns the layout of a family with the least recomputation that fits. What the rule does not
+    speak of is as plain as the space allows: no experts or tokens split, 1F1B, no sharding.
     """
-    found: list[Choice] = []
-    layouts = [choice for family in families for choice in family]
-    for _, own in groupby(layouts, key=lambda choice: (choice.num_gpus, choice.batch)):
-        found += _first(own, fits)
+    found = []
+    for _, own in groupby(families, key=lambda family: (family[0].num_gpus, family[0].batch)):
+        plain = _plain(list(own))
+        for _, alike in groupby(sorted(plain, key=_split), key=_split):
+            fitting = [choice for choice in map(first_that_fits, alike) if choice is not None]
+            if fitting:
+                found.append(min(fitting, key=_preference))
+                break
     return found
 
 
-def _first(layouts: Iterable[Choice], fits: Callable[[Choice], bool]) -> Iterator[Choice]:
-    """Yield the first layout in the order of the rule that fits."""
-    for choice in _in_order(list(layouts)):
-        if fits(choice):
-            yield choice
-            return
+def _plain(families: Sequence[Family]) -> list[Family]:
+    """Return families without what the rule does not speak of, as far as the space has such."""
+    plainest = min(map(_extras, families))
+    return [family for family in families if _extras(family) == plainest]
 
 
-def _in_order(layouts: Sequence[Choice]) -> list[Choice]:
-    """Return layouts in the order in which the rule tries them, without those that it does not speak of."""
-    plainest = min(map(_extras, layouts))
-    plain = [choice for choice in layouts if _extras(choice) == plainest]
-    return sorted(plain, key=_rank)
-
-
-def _extras(choice: Choice) -> tuple[object, ...]:
+def _extras(family: Family) -> tuple[object, ...]:
     """Return what the rule does not speak of, the least first."""
-    layout, grid = choice.layout, choice.grid
-    split = grid.expert * grid.context, layout.context_method
-    return (*split, layout.offload, layout.sharding or "", layout.sharding_over or 0, layout.sequence_parallel)
+    layout, grid = family[0].layout, family[0].grid
+    ways = layout.expert_exchange, layout.context_method, layout.offload != "none", layout.offload
+    shared = layout.sharding or "", layout.sharding_over or 0
+    return (grid.expert * grid.context, *ways, *shared, layout.sequence_parallel)
 
 
-def _rank(choice: Choice) -> tuple[object, ...]:
-    layout, grid = choice.layout, choice.grid
+def _split(family: Family) -> tuple[object, ...]:
+    """Return over how many GPUs the model is split: fewer come first, and in a host before in stages."""
+    layout, grid = family[0].layout, family[0].grid
     is_other = layout.schedule != "1f1b" and grid.pipeline > 1
-    split = grid.tensor * grid.pipeline, grid.pipeline
-    return (*split, is_other, layout.chunks, RECOMPUTES.index(layout.recompute), layout.micro_batches)
+    return (grid.tensor * grid.pipeline, grid.pipeline, is_other, layout.schedule, layout.chunks)
+
+
+def _preference(choice: Choice) -> tuple[int, int]:
+    return (ALL_RECOMPUTES.index(choice.layout.recompute), choice.layout.micro_batches)

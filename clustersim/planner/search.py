@@ -142,7 +142,7 @@ def simulate_best_first(
     simulated, pace = search.simulated, _Pace(on_progress, simulator.deadline)
     while True:
         simulated.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
-        choices = {each.choice for each in simulated}
+        choices = {*(each.choice for each in simulated), *(choice for choice, _ in search.failed)}
         worst = None
         if len(simulated) >= top:
             worst = objective.of(simulated[top - 1].choice, simulated[top - 1].iteration_s)

@@ -8,19 +8,31 @@ from functools import cached_property
 from math import gcd
 from typing import Any, get_args
 
+from clustersim.errors import InputError
 from clustersim.kernels.fused_attention import is_fused
 from clustersim.model import Model
 from clustersim.parallelism import Grid, Parallelism
 from clustersim.parallelism.nearest import divisors
 from clustersim.parallelism.offload import ACTIVATIONS, OPTIMIZER
+from clustersim.parallelism.route import ROUTES
+from clustersim.parallelism.schedules import SCHEDULES as ORDERS
 from clustersim.parallelism.spec import Recompute, Sharding
 
 SCHEDULES = (("1f1b", 1), ("zero-bubble", 1), ("interleaved", 2), ("interleaved", 4))
 """Schedules and chunks that are tried; not `gpipe`, which takes as long as 1f1b and needs more memory."""
 
 SHARDINGS: tuple[Sharding | None, ...] = (None, *get_args(Sharding))
+BOTH_WAYS = (("dualpipe", 1), ("dualpipe-v", 2))
+"""Schedules of DualPipe and chunks, which are tried on request."""
+
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 """From the least compute to the least memory."""
+
+ALL_RECOMPUTES: tuple[Recompute, ...] = ("none", "pointwise", "attention", "pointwise+attention", "selective", "full")
+"""All kinds of recomputation."""
+
+EXPERT_EXCHANGES = ("all-to-all", "two-hop", "low-latency")
+"""Ways of tokens to their experts."""
 
 GATHERED = ("zero-1", "zero-2")
 """Sharding levels that gather the weights once after the update."""
@@ -28,8 +40,11 @@ GATHERED = ("zero-1", "zero-2")
 LONG_TOKENS = 4096
 """Minimum number of tokens of divided sequences: activations of shorter ones are small compared with weights."""
 
-ALSO = ("sharding_over", "offload")
-"""Keys that are compared on request only."""
+ALSO = ("sharding_over", "offload", "recompute", "dualpipe", "expert_exchange")
+"""What is compared on request only: keys with all their values, and the schedules of DualPipe."""
+
+EVERYTHING = "all"
+"""Stands for all of `ALSO`."""
 
 Cut = tuple[int, bool, bool, int, int, str]
 """Settings that determine a GPU's piece of each layer: tensor, sequence_parallel, tensor_overlap, expert, context,
@@ -68,6 +83,11 @@ class Choice:
             layout.context_method,
         )
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether memory and times of passes have closed forms; those of other layouts come from their programs."""
+        return self.layout.schedule not in ROUTES and self.layout.expert_exchange == "all-to-all"
+
     def settings(self) -> dict[str, Any]:
         """Return the keys for `parallelism` in a scenario, without defaults."""
         return self.layout.model_dump(exclude_defaults=True)
@@ -81,7 +101,7 @@ class Choice:
         if layout.context_method == "ring":
             parts.append("ring attention")
         if layout.pipeline and layout.pipeline > 1:
-            chunks = f" {layout.chunks} chunks" if layout.chunks > 1 else ""
+            chunks = f" {layout.chunks} chunks" if layout.chunks > 1 and layout.schedule not in ROUTES else ""
             parts.append(f"{layout.schedule}{chunks}")
         if layout.micro_batches > 1:
             parts.append(f"{layout.micro_batches} micro-batches")
@@ -92,6 +112,8 @@ class Choice:
             parts.append(f"offload {layout.offload}")
         if layout.recompute != "none":
             parts.append(f"recompute {layout.recompute}")
+        if layout.expert_exchange != "all-to-all":
+            parts.append(f"{layout.expert_exchange} exchange")
         if layout.sequence_parallel:
             parts.append("sequence parallel")
         if layout.gather_overlap:
@@ -189,6 +211,9 @@ class Space:
                 if schedule == "interleaved" and chunks > 1 and micro_batches % pipeline:
                     _count(tally, NO_ROUNDS)
                     continue
+                if schedule in ROUTES and not _goes_both_ways(schedule, pipeline, micro_batches, chunks):
+                    _count(tally, NOT_BOTH_WAYS)
+                    continue
                 order = {"micro_batches": micro_batches, "schedule": schedule, "chunks": chunks}
                 yield from self._families_of(num_gpus, batch, {**degrees, **order})
 
@@ -199,7 +224,7 @@ class Space:
             gathers = sharding in GATHERED and OPTIMIZER not in offload and self.fixed.get("gather_overlap", False)
             for sequence in sequences:
                 for method in self._methods(known):
-                    least, *more = self._given("recompute", RECOMPUTES)
+                    least, *more = self._given("recompute", self._recomputes)
                     layout = Parallelism(
                         **known,
                         **others,
@@ -226,6 +251,8 @@ class Space:
         for sharding, over in self._sharding_sizes(known):
             for offload in self._given("offload", levels):
                 by_host = OPTIMIZER in offload.split("+") and (over or (sharding and known.get("expert", 1) > 1))
+                if known["schedule"] in ROUTES and offload != "none":
+                    continue
                 if not by_host and not (ACTIVATIONS in offload and known["schedule"] == "zero-bubble"):
                     yield sharding, over, offload
 
@@ -251,10 +278,20 @@ class Space:
                 yield sharding, over
 
     def _methods(self, known: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-        if "context" not in known:
-            return ({},)
-        ways = ("all-gather", "ring") if self.divisible.in_rings else ("all-gather",)
-        return [{"context_method": way} for way in self._given("context_method", ways)]
+        """Return the ways to compute divided attention, with the ways of tokens to experts."""
+        methods: list[dict[str, Any]] = [{}]
+        if "context" in known:
+            ways = ("all-gather", "ring") if self.divisible.in_rings else ("all-gather",)
+            methods = [{"context_method": way} for way in self._given("context_method", ways)]
+        if "expert" not in known:
+            return methods
+        exchanges = EXPERT_EXCHANGES if "expert_exchange" in self.also else EXPERT_EXCHANGES[:1]
+        found = self._given("expert_exchange", exchanges)
+        return [{**method, "expert_exchange": exchange} for method in methods for exchange in found]
+
+    @property
+    def _recomputes(self) -> Sequence[Recompute]:
+        return ALL_RECOMPUTES if "recompute" in self.also else RECOMPUTES
 
     def _given(self, key: str, choices: Sequence[Any]) -> Sequence[Any]:
         return (self.fixed[key],) if key in self.fixed else choices
@@ -263,13 +300,24 @@ class Space:
         fixed = self.fixed
         if "schedule" in fixed and "chunks" in fixed:
             return [(fixed["schedule"], fixed["chunks"])]
-        pairs = [pair for pair in SCHEDULES if fixed.get("schedule", pair[0]) == pair[0]]
-        pairs = pairs or [(fixed["schedule"], 1)]
+        tried = (*SCHEDULES, *BOTH_WAYS) if "dualpipe" in self.also else SCHEDULES
+        pairs = [pair for pair in tried if fixed.get("schedule", pair[0]) == pair[0]]
+        pairs = pairs or [(fixed["schedule"], dict(BOTH_WAYS).get(fixed["schedule"], 1))]
         return [pair for pair in pairs if fixed.get("chunks", pair[1]) == pair[1]]
 
 
 DOES_NOT_DIVIDE = "the batch does not divide over copies and micro-batches"
 NO_ROUNDS = "interleaved stages need micro-batches in rounds of the stages"
+NOT_BOTH_WAYS = "DualPipe needs at least twice as many micro-batches as stages, and an even number of each"
+
+
+def _goes_both_ways(schedule: str, num_stages: int, num_micro: int, num_chunks: int) -> bool:
+    """Return whether there is such a schedule for these numbers."""
+    try:
+        ORDERS[schedule](0, num_stages, num_micro, num_chunks)
+    except InputError:
+        return False
+    return True
 
 
 def _count(tally: dict[str, int], reason: str) -> None:

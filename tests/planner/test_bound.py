@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clustersim.errors import InputError
-from clustersim.planner.bound import min_compute_s, min_iteration_s
+from clustersim.planner.bound import mean_compute_s, min_compute_s, min_iteration_s
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.pass_order import stage_passes
 from clustersim.planner.peak_memory import PeakMemory
+from clustersim.planner.played import played_s
 from clustersim.planner.space import Choice, Divisible, Space
 from clustersim.scenario import Point, load_scenario
 from clustersim.simulate import Workloads, forecast
@@ -77,7 +78,8 @@ def checked_bound_s(of: LayoutCosts, choice: Choice) -> float | None:
         with pytest.raises(InputError):
             simulated_s(of.point, choice)
         return None
-    assert 0 < least_s <= simulated_s(of.point, choice) * (1 + 1e-9)
+    played, _ = played_s(of, choice, Workloads())
+    assert 0 < max(least_s, played) <= simulated_s(of.point, choice) * (1 + 1e-9)
     return least_s
 
 
@@ -297,3 +299,46 @@ def test_a_bound_of_stages_alone_is_what_is_simulated() -> None:
         if (choice.grid.pipeline, choice.layout.micro_batches) == (NUM_GPUS, BATCH) and choice.layout.schedule == "1f1b"
     )
     assert min_iteration_s(of, piped) == pytest.approx(simulated_s(of.point, piped), rel=1e-9)
+
+
+@lru_cache(maxsize=1)
+def choices_on_request() -> list[Choice]:
+    """Return choices of eight GPUs that are compared on request only."""
+    divisible = Divisible(experts=4, tokens=64, in_rings=False)
+    also = ["dualpipe", "expert_exchange", "recompute"]
+    every = [choice for family in Space({8: [16]}, 8, {}, divisible, also=also).families({}) for choice in family]
+    return [each for each in every if not each.has_closed_form and not each.layout.sequence_parallel]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    cluster=st.sampled_from(["one GPU a host", "four GPUs and one adapter a host", "NVLink in a host"]),
+    transport=st.sampled_from(["nccl", "ideal"]),
+    overlap=st.booleans(),
+    number=st.integers(0, 100_000),
+)
+def test_programs_without_a_closed_form_are_bounded(
+    experts: str, cluster: str, transport: str, overlap: bool, number: int
+) -> None:
+    of = costs(cluster, transport, overlap, model=experts)
+    batch = of.point.batch.model_copy(update={"global_": 16})
+    of = LayoutCosts(of.point.model_copy(update={"num_gpus": 8, "batch": batch}), Workloads())
+    choice = choices_on_request()[number % len(choices_on_request())]
+    try:
+        least_s, expected_s = played_s(of, choice, Workloads())
+    except InputError:
+        return
+    assert 0 < mean_compute_s(of, choice)
+    assert max(least_s, mean_compute_s(of, choice)) <= simulated_s(of.point, choice) * (1 + 1e-9)
+    assert expected_s >= least_s
+
+
+def test_what_is_played_is_what_is_simulated_where_no_group_delays_another() -> None:
+    """Also if collectives occupy multiprocessors, and so slow down compute."""
+    for number in (0, 1):
+        of = costs("NVLink in a host", overlap=True, launch="graphs")
+        shared = [each for each in choices() if each.layout.sharding in ("zero-2", "zero-3") and each.grid.data == 4]
+        choice = [each for each in shared if each.layout.recompute == "none"][number]
+        least_s, _ = played_s(of, choice, Workloads())
+        assert least_s == pytest.approx(simulated_s(of.point, choice), rel=2e-2)
+        assert least_s > min_iteration_s(of, choice)

@@ -16,7 +16,8 @@ from clustersim.planner import Choice, plan
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.reasons import reason
-from clustersim.planner.search import BestBoundFirst, Candidate, SimulatedLayout
+from clustersim.planner.queue import Candidate, Family, LayoutQueue
+from clustersim.planner.search import SimulatedLayout
 from clustersim.planner.space import Space
 from clustersim.planner.tune import exchange_variants, overlapped
 from clustersim.scenario import load_scenario
@@ -102,29 +103,48 @@ def test_batches_may_be_tried() -> None:
     assert {entry.choice.batch for entry in entries} == {8, 64}
 
 
+def queue_of(full: dict[str, float], asked: list[Choice], layouts: list[Choice]) -> LayoutQueue:
+    """Return a queue of layouts whose second bound is `full`; the first one is half of it."""
+
+    def tighter(family: Family, known: Candidate) -> Candidate:
+        asked.append(family[0])
+        return replace(known, least_s=full[family[0].text()])
+
+    steps = lambda family, known: replace(known, least_s=full[family[0].text()] / 2), tighter  # noqa: E731
+    objective = Objective("samples_per_s", clustersim.hardware.load_gpu("v100"))
+    queue = LayoutQueue([[choice] for choice in layouts], objective, steps)
+    queue.bound_all()
+    return queue
+
+
 def test_bounds_are_asked_for_in_their_order_and_only_of_those_that_come_near() -> None:
     layouts = [family[0] for family in Space({4: [8]}, 8, {}).families({})][:40]
     full = {choice.text(): 1.0 + number * 7 % 40 for number, choice in enumerate(layouts)}
-    asked = []
-
-    def least_s(choice: Choice) -> float:
-        asked.append(choice)
-        return full[choice.text()]
-
-    ranked = [Candidate(choice, full[choice.text()] / 2, 0.0) for choice in layouts]
-    objective = Objective("samples_per_s", clustersim.hardware.load_gpu("v100"))
-    bounded = BestBoundFirst(ranked, objective, least_s)
-    first = [next(bounded).least_s for _ in range(5)]
-    assert first == sorted(full.values())[:5]
+    asked: list[Choice] = []
+    queue = queue_of(full, asked, layouts)
+    taken = [queue.take(None) for _ in range(5)]
+    assert [each and each.least_s for each in taken] == sorted(full.values())[:5]
     assert len(asked) < len(layouts) / 2
-    assert [*first, *(each.least_s for each in bounded)] == sorted(full.values())
+    assert 5.0 / 8 <= queue.least_left({each.choice for each in taken if each}) <= 6.0 / 8
+    assert queue.least_left(set()) == pytest.approx(1.0 / 8)
+
+
+def test_layouts_whose_bounds_are_no_better_are_dropped_from_the_queue() -> None:
+    layouts = [family[0] for family in Space({4: [8]}, 8, {}).families({})][:40]
+    full = {choice.text(): 1.0 + number for number, choice in enumerate(layouts)}
+    asked: list[Choice] = []
+    queue = queue_of(full, asked, layouts)
+    taken = list(iter(lambda: queue.take(10.5 / 8), None))
+    assert [each.least_s for each in taken if each] == [1.0 + number for number in range(10)]
+    assert len(asked) == 20
+    assert queue.num_better_than(100.0) == 0
 
 
 def test_a_plan_that_is_stopped_has_the_best_of_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.tune.simulate_all", stopped)
+    monkeypatch.setattr("clustersim.planner.tune.overlapped", stopped)
     found = plan(NARROW, [2], top=1, workers=1)
     assert found.stopped
     assert found.to_dict()["stopped"] is True
@@ -136,7 +156,7 @@ def test_a_plan_that_is_stopped_before_anything_was_simulated_is_none(monkeypatc
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clustersim.planner.search.simulate_all", stopped)
+    monkeypatch.setattr("clustersim.planner.search.Simulator.simulate_all", stopped)
     with pytest.raises(KeyboardInterrupt):
         plan(NARROW, [2], workers=1)
 
@@ -394,7 +414,7 @@ def test_the_size_of_sharding_groups_may_be_given() -> None:
 
 
 def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
-    assert "known: offload, sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
+    assert "known: all, dualpipe, expert_exchange, offload, recompute, sharding_over" in str(refusal(SCENARIO, [4], also=["sharding_by"]))
 
 
 def test_a_plan_has_everything_beside_compute_that_can_be() -> None:
