@@ -14,6 +14,7 @@ from clustersim.cli import main
 from clustersim.cli.plan_output import lines
 from clustersim.cli.progress import with_limit
 from clustersim.planner import plan, search
+from clustersim.planner.space import ALSO, EVERYTHING
 from clustersim.scenario import load_scenario
 from clustersim.sweep import sweep
 
@@ -179,6 +180,12 @@ def test_the_page_goes_to_runs_unless_another_is_asked_for(file: str, capsys: py
 )  # fmt: skip
 def test_options_that_cannot_be_used_are_usage_errors(file: str, options: list[str]) -> None:
     assert main(["plan", file, "--gpus", "2", *options]) == 2
+
+
+def test_the_help_names_all_that_is_compared_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert f"Also compare these: {', '.join(ALSO)}; '{EVERYTHING}'" in printed
 
 
 def test_gpus_or_clusters_are_needed(file: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ def test_the_file_of_each_cluster_is_continued(tmp_path: Path, monkeypatch: pyte
 
 def test_a_file_of_another_scenario_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "plan-4-a100.jsonl").write_text("{}\n", encoding="utf-8")
-    with pytest.raises(InputError, match="plan-4-a100.jsonl is of another scenario"):
+    with pytest.raises(InputError, match=r"plan-4-a100\.jsonl is of another scenario"):
         compare_clusters(NARROW, CLUSTERS, workers=1, resume=tmp_path / "plan.jsonl")
 
 
