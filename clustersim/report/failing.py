@@ -61,9 +61,7 @@ def failing_rows(sweep: Sweep) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the texts of the points without a forecast: GPUs, varied axes, and the reason."""
     whole = every_point(sweep)
     cells = axis_cells(whole)
-    body = [
-        [count(run.num_gpus), *cells(run), reason(run.error)] for run in sweep.failed if run.error is not None
-    ]
+    body = [[count(run.num_gpus), *cells(run), reason(run.error)] for run in sweep.failed if run.error is not None]
     return ["GPUs", *axis_headings(varied(whole)), "reason"], body
 
 

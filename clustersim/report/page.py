@@ -173,9 +173,7 @@ def bullets(items: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
 
 
-def grid(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str], box: str = "scroll"
-) -> str:
+def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Iterable[str], box: str = "scroll") -> str:
     """Return a table in a box that scrolls sideways; columns named in `words` are texts, the rest numbers."""
     kinds = _kinds(headings, words)
     head = "".join(f'<th class="{kind}">{escape(text)}</th>' for kind, text in zip(kinds, headings, strict=True))

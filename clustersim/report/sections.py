@@ -61,7 +61,11 @@ def tile_html(tile: Tile) -> str:
 def all_runs(sweep: Sweep) -> str:
     """Return the table of all runs, which the reader sorts, and in which a row is the choice of that run."""
     headings, body = rows(sweep)
-    title = f"{count(len(body))} of {plural(len(sweep.runs), 'point')} ran" if sweep.failed else ("One run" if len(body) == 1 else f"All {len(body)} runs")
+    title = (
+        f"{count(len(body))} of {plural(len(sweep.runs), 'point')} ran"
+        if sweep.failed
+        else ("One run" if len(body) == 1 else f"All {len(body)} runs")
+    )
     words = _text_axes(sweep)
     under = "Means over workers and iterations."
     if "baseline" in headings:

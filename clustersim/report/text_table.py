@@ -34,8 +34,8 @@ class Row:
 class TextTable:
     """A table of texts: the first `num_named` columns say which row it is and stand in every part of it.
 
-    Of these all but the first may be wrapped, and columns with a heading in `wrapped`. Headings in `left` are aligned to
-    the left, all others to the right.
+    Of these all but the first may be wrapped, and columns with a heading in `wrapped`. Headings in `left` are aligned
+    to the left, all others to the right.
     """
 
     title: str

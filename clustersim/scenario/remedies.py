@@ -87,9 +87,7 @@ def least_change(point: Point, model: Model, given_times: Sequence[LayerTime | N
     return next(each for each in reversed(tried) if each.held_bytes <= gpu.memory_bytes)
 
 
-def smaller_batch(
-    point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu
-) -> str | None:
+def smaller_batch(point: Point, model: Model, given_times: Sequence[LayerTime | None] | None, gpu: Gpu) -> str | None:
     """Return the largest smaller batch with which a point fits, such as `batch {per_gpu: 4}`; None if there is none.
 
     A layout keeps its number of micro-batches.

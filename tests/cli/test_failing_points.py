@@ -116,7 +116,9 @@ def test_a_mistake_in_the_file_is_told_before_any_point(
 
 
 class TestPointTimeout:
-    @pytest.mark.parametrize(("text", "seconds"), [("60", 60), ("2m", 120), ("1.5 min", 90), ("90 s", 90), ("1h", 3600)])
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("60", 60), ("2m", 120), ("1.5 min", 90), ("90 s", 90), ("1h", 3600)]
+    )
     def test_it_is_seconds_or_a_duration(self, text: str, seconds: float) -> None:
         assert seconds_of(text) == seconds
 

@@ -43,7 +43,9 @@ def test_a_reason_has_the_bytes_and_the_change_that_fits() -> None:
 
 def test_the_answer_ends_with_the_number_of_points_without_a_forecast() -> None:
     assert failing_sentence(make_sweep()) == ""
-    assert plain(findings(failing(make_sweep(), {2: LACK}))[-1]) == "1 of 3 points does not fit, all those with 128 GPUs."
+    assert (
+        plain(findings(failing(make_sweep(), {2: LACK}))[-1]) == "1 of 3 points does not fit, all those with 128 GPUs."
+    )
     two = failing(make_comparison(), {3: LACK, 4: LACK, 5: LACK})
     assert sentence(two) == "3 of 6 points do not fit, all those with server"
     mixed = failing(make_comparison(), {0: STUCK, 3: LACK, 4: LACK, 5: LACK})
@@ -56,7 +58,9 @@ def test_the_answer_ends_with_the_number_of_points_without_a_forecast() -> None:
 
 def test_a_sweep_of_which_no_point_ran_says_so_everywhere() -> None:
     none = failing(make_sweep(), {0: LACK, 1: LACK, 2: STUCK})
-    assert [plain(text) for text in findings(none)] == ["None of 3 points has a forecast: 2 do not fit and 1 cannot end."]
+    assert [plain(text) for text in findings(none)] == [
+        "None of 3 points has a forecast: 2 do not fit and 1 cannot end."
+    ]
     text = report_text(none)
     assert "does not fit: 21.3 of 17.2 GB" in text
     page = report_html(none)
@@ -98,7 +102,9 @@ def test_figures_and_sentences_are_those_of_a_sweep_without_these_points(tmp_pat
         if hasattr(kind, "make"):
             assert repr(kind.make(sweep)) == repr(kind.make(without))
     for write in (write_perfetto, write_updates):
-        one, two = (write(each, tmp_path / f"{write.__name__}{number}.csv") for number, each in enumerate((sweep, without)))
+        one, two = (
+            write(each, tmp_path / f"{write.__name__}{number}.csv") for number, each in enumerate((sweep, without))
+        )
         assert one.read_bytes() == two.read_bytes()
 
 
