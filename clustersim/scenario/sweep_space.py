@@ -61,7 +61,7 @@ def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Spa
 
 
 def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int, root: TreeNode) -> Space:
-    """Return the space of the lists in a tree and of these parts; `root` is the scenario, for the places of mistakes."""
+    """Return the space of the lists in a tree and of these parts; `root` has the places of mistakes."""
     started = tree
     for part in parts:
         num_before *= part.size

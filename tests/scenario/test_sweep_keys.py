@@ -43,8 +43,11 @@ def test_several_zips_multiply(load: Load) -> None:
     assert len(load(f"sweep: {{zip: {zips}}}").points()) == 6
 
 
+MANY = ", ".join(map(str, range(1, 301)))
+
 DRAWS = (
-    "points: {points}, seed: 3, keys: {{num_gpus: {{min: 2, max: 8, step: 2}}, batch.per_gpu: {{min: 1, max: 64, log: true}}, "
+    "points: {points}, seed: 3, keys: {{num_gpus: {{min: 2, max: 8, step: 2}}, "
+    "batch.per_gpu: {{min: 1, max: 64, log: true}}, "
     "topology.link: {{min: 500 Mbit/s, max: 50 Gbit/s, log: true}}, strategy.algorithm: [ring, tree]}}"
 )
 
@@ -54,7 +57,7 @@ def test_drawn_values_are_in_their_ranges_and_the_points_valid(load: Load, metho
     scenario = load(f"sweep: {{{method}: {{{DRAWS.format(points=40)}}}}}")
     assert set(column(scenario, "num_gpus")) == {2, 4, 6, 8}
     assert {type(each) for each in column(scenario, "batch.per_gpu")} == {int}
-    assert min(column(scenario, "batch.per_gpu")) >= 1 and max(column(scenario, "batch.per_gpu")) <= 64
+    assert set(column(scenario, "batch.per_gpu")) <= set(range(1, 65))
     rates = [parse(text, "rate") * 8 for text in column(scenario, "topology.link")]
     assert 0.5e9 <= min(rates) < 5e9 < max(rates) <= 50e9
     assert all(text.endswith(" Gbit/s") for text in column(scenario, "topology.link"))
@@ -110,7 +113,7 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
             "sweep.random.keys.topology.link",
             "units of one kind",
         ),
-        ("{random: {points: 400, keys: {seed: [1]}}, grid: {replicates: [" + ", ".join(map(str, range(1, 301))) + "]}}", "sweep.random", "more than 100,000"),
+        ("{random: {points: 400, keys: {seed: [1]}}, grid: {replicates: [" + f"{MANY}]}}}}", "sweep.random", "more than"),
         ("{grid: {sede: [1, 2]}}", "sede", "did you mean 'seed'?"),
         ("{grid: {num_gpus: [0, 2]}}", "num_gpus", "at least 1"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,5 @@ def test_a_wrong_condition_is_refused(load: Load, where: str, words: str) -> Non
 
 @given(st.text(alphabet="ab_.()[]{}<>=!+-*/%'\"0189 ,:;@lambdnotrif\n", max_size=40))
 def test_any_text_is_a_condition_or_refused(text: str) -> None:
-    try:
-        parse_condition(text)
-    except InputError as error:
-        assert error.mistakes[0].file == "--where"
+    with suppress(InputError):
+        assert parse_condition(text).text == text
