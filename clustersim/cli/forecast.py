@@ -144,9 +144,7 @@ def run(
         open_page(written["what-if" if what_if else "report"])
 
 
-def _check_what_if(
-    measured: list[str] | None, where: list[str] | None, exact: bool, allow_outside: bool
-) -> None:
+def _check_what_if(measured: list[str] | None, where: list[str] | None, exact: bool, allow_outside: bool) -> None:
     given = {
         "--where": bool(where),
         "--measured (write the runs as `measured` into the scenario)": bool(measured),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from clustersim.report.series import apart, axis_value, inner_keys, short_labels, value_labels, varied
+from clustersim.report.series import apart, axis_value, inner_keys, short_labels, value_labels, varies_in_size
 from clustersim.report.words import gpus
 from clustersim.results import Run, Sweep
 from clustersim.units import read_quantity
@@ -150,8 +150,7 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     Where each condition has one run, all axes are choices.
     """
     inside = inner_keys(sweep)
-    is_axis = any("num_gpus" in run.axes for run in sweep.ran) or not varied(sweep)
-    sizes = ["num_gpus"] if is_axis and len({run.num_gpus for run in sweep.ran}) > 1 else []
+    sizes = ["num_gpus"] if varies_in_size(sweep) else []
     keys = [key for key in apart(sweep) if key not in inside]
     choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
     if not choices:

@@ -30,7 +30,9 @@ def draw_rates(data: Scaling) -> Figure:
     )
     traces = [_marker(data, line, place) for place, line in enumerate(lines)]
     traces += [_published(data, lines)] if points else []
-    under = f"{what} at {gpus(number)}, one row per setting{baseline}{band}; "
+    sizes = {line.num_gpus[0] for line in lines}
+    at = f"at {gpus(number)}" if len(sizes) == 1 else f"on {count(min(sizes))} to {gpus(max(sizes))}"
+    under = f"{what} {at}, one row per setting{baseline}{band}; "
     under += "dashed: the ideal of each row, the rate per GPU of its baseline on all GPUs."
     narrow = {**names_over([line.label or gpus(number) for line in lines]), "xaxis": {"nticks": 5}}
     return Figure(data.title, under, traces, drawn, {**narrow, "height": 110 + 42 * len(lines)})

@@ -35,6 +35,12 @@ def apart(sweep: Sweep) -> tuple[str, ...]:
     return tuple(key for key in varied(sweep) if len({(run.num_gpus, repr(run.axes.get(key))) for run in runs}) > sizes)
 
 
+def varies_in_size(sweep: Sweep) -> bool:
+    """Return whether the number of GPUs is an axis, and not what each case of a scenario has for itself."""
+    is_axis = any("num_gpus" in run.axes for run in sweep.runs) or not varied(sweep)
+    return is_axis and len({run.num_gpus for run in sweep.runs}) > 1
+
+
 def series(sweep: Sweep) -> tuple[Series, ...]:
     """Return the series of a sweep in the order of its axes."""
     keys, names = apart(sweep), settings(sweep)
@@ -258,11 +264,15 @@ def headline(sweep: Sweep) -> Run:
 def largest(sweep: Sweep) -> tuple[Run, ...]:
     """Return the runs at the largest number of GPUs, the fastest first; of several models only the first.
 
+    Where the number of GPUs is no axis and each case has its own, it returns those of all.
+
     Samples of different models are not comparable: a sequence may have sixteen times as many tokens.
     """
     alike = [run for run in sweep.ran if run.axes.get("model") == sweep.ran[0].axes.get("model")]
-    most = max(run.num_gpus for run in alike)
-    return tuple(sorted((run for run in alike if run.num_gpus == most), key=lambda run: -run.samples_per_s))
+    if varies_in_size(sweep):
+        most = max(run.num_gpus for run in alike)
+        alike = [run for run in alike if run.num_gpus == most]
+    return tuple(sorted(alike, key=lambda run: -run.samples_per_s))
 
 
 def of_model(sweep: Sweep) -> str:

@@ -48,30 +48,36 @@ def _of_list(values: Sequence[Any]) -> Quantile:
 
 def _of_range(bounds: Range) -> Quantile:
     """Return the value at a share of a range, as a number or a text with the unit of its largest value."""
-    texts = [bounds.min, bounds.max]
-    low, high = (each for each in texts)
-    unit, factor = "", 1.0
-    if isinstance(low, str) or isinstance(high, str):
-        (low, _), (high, unit) = _in_si(low, high), _in_si(high, low)
-        factor = _factor(str(bounds.max), high)
-    if not (isfinite(low) and isfinite(high) and low < high):
-        raise InputError(
-            f"the smallest value must be below the largest (got {texts[0]} to {texts[1]})", got=str(texts[0])
-        )
-    if bounds.log and (low <= 0 or bounds.step is not None):
-        what = "a step" if bounds.step is not None else f"{texts[0]}"
-        raise InputError(f"a logarithmic range has bounds above 0 and no step (got {what})", got=str(what))
-    is_whole = not unit and all(isinstance(each, int) for each in texts)
-    if is_whole or bounds.step is not None:
-        step = (bounds.step or 1) * factor
-        count = floor((high - low) / step * (1 + 1e-12)) + 1
-        if not bounds.log:
-            return lambda share: _written(low + step * floor(share * count), factor, unit, is_whole)
+    low, high, unit, factor = _bounds(bounds)
+    is_whole = isinstance(bounds.min, int) and isinstance(bounds.max, int)
+    if is_whole and bounds.log:
         low, high = low - 0.5, high + 0.5
     if bounds.log:
         start, stop = log(low), log(high)
         return lambda share: _written(exp(start + (stop - start) * share), factor, unit, is_whole)
+    if is_whole or bounds.step is not None:
+        step = (bounds.step or 1.0) * factor
+        count = floor((high - low) / step * (1 + 1e-12)) + 1
+        return lambda share: _written(low + step * floor(share * count), factor, unit, is_whole)
     return lambda share: _written(low + (high - low) * share, factor, unit, is_whole)
+
+
+def _bounds(bounds: Range) -> tuple[float, float, str, float]:
+    """Return the bounds of a range in SI units, and the unit of quantities with its size; refuse wrong ones."""
+    unit, factor = "", 1.0
+    if isinstance(bounds.min, str) or isinstance(bounds.max, str):
+        (low, _), (high, unit) = _in_si(bounds.min, bounds.max), _in_si(bounds.max, bounds.min)
+        factor = _factor(str(bounds.max), high)
+    else:
+        low, high = float(bounds.min), float(bounds.max)
+    if not (isfinite(low) and isfinite(high) and low < high):
+        message = f"the smallest value must be below the largest (got {bounds.min} to {bounds.max})"
+        raise InputError(message, got=f"{bounds.min} to {bounds.max}", allowed="min below max")
+    if bounds.log and (low <= 0 or bounds.step is not None):
+        what = "a step" if bounds.step is not None else str(bounds.min)
+        message = f"a logarithmic range has bounds above 0 and no step (got {what})"
+        raise InputError(message, got=what, allowed="min above 0, without step")
+    return low, high, unit, factor
 
 
 def _in_si(text: Any, other: Any) -> tuple[float, str]:

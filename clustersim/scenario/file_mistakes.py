@@ -1,7 +1,8 @@
 """Finds mistakes of a scenario's file in few of its points: those that do not depend on what the other axes have.
 
-Each value of each axis is checked in at least one point. A mistake of a key by itself is the file's if every point that
-was tried with a value has it. What keys are together, and whether a training fits, each point says for itself.
+Each value of each axis is checked in at least one point, and a wrong one beside other values of the other axes too. A
+mistake of a key by itself is the file's if its point has a value with which no point is right. What keys are together,
+and whether a training fits, each point says for itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from clustersim.errors import Mistake
 from clustersim.scenario.duplicates import Axes, listed, stands_at_its_value
@@ -37,7 +39,7 @@ def check_file(trees: PointTrees) -> FileCheck:
         measured = found if measured is None else measured
     wrong = [number for number, (_, mistakes) in tried.items() if mistakes]
     for number in _spread(wrong, _MOST_AGAIN):
-        for other in trees.space.beside(number):
+        for other in trees.space.beside(number, lambda each: each in tried and bool(tried[each][1])):
             _try(trees, other, tried)
     return FileCheck(_of_file(tried), measured or ())
 
@@ -53,34 +55,36 @@ def _try(trees: PointTrees, number: int, tried: dict[int, tuple[Axes, list[Mista
 
 
 def _of_file(tried: dict[int, tuple[Axes, list[Mistake]]]) -> list[Mistake]:
-    """Return the mistakes that all points tried with a value of an axis have, each with its values, and those of all."""
-    having: dict[tuple[object, ...], list[Axes]] = {}
-    for axes, mistakes in tried.values():
-        for key in dict.fromkeys(map(_key, mistakes)):
-            having.setdefault(key, []).append(axes)
+    """Return the mistakes of points with a value of an axis that none of the right points has, each with its values."""
+    right = {setting for axes, mistakes in tried.values() if not mistakes for setting in _settings(axes)}
+    is_any_right = any(not mistakes for _, mistakes in tried.values())
     counts = Counter(setting for axes, _ in tried.values() for setting in _settings(axes))
+    having: dict[Mistake, list[Axes]] = {}
+    for axes, mistakes in tried.values():
+        for mistake in dict.fromkeys(mistakes):
+            having.setdefault(mistake, []).append(axes)
     found = []
-    for mistake in {_key(each): each for _, mistakes in tried.values() for each in mistakes}.values():
-        points = having[_key(mistake)]
+    for mistake, points in having.items():
         own = Counter(setting for axes in points for setting in _settings(axes))
-        always = [setting for setting, count in own.items() if count == counts[setting]]
-        if len(points) == len(tried):
+        never = [setting for setting in own if setting not in right]
+        if len(points) == len(tried) or (not never and not is_any_right):
             found.append(mistake)
-        elif always:
-            axis = always[0][0]
-            values = {repr(axes[axis]): axes[axis] for axes in points if (axis, repr(axes.get(axis))) in always}
-            where = f"{axis} {listed(list(values.values()))}"
-            is_there = stands_at_its_value(mistake, where)
-            found.append(mistake if is_there else replace(mistake, message=f"{mistake.message} (at {where})"))
+        elif never:
+            axis, _ = max(never, key=lambda setting: own[setting] / counts[setting])
+            values = {repr(axes[axis]): axes[axis] for axes in points if (axis, repr(axes.get(axis))) in never}
+            found.append(_at(mistake, axis, list(values.values())))
     return found
+
+
+def _at(mistake: Mistake, axis: str, values: Sequence[Any]) -> Mistake:
+    """Return a mistake that names the values which have it, unless it stands at one of them in the file."""
+    where = f"{axis} {listed(values)}"
+    is_there = stands_at_its_value(mistake, where)
+    return mistake if is_there else replace(mistake, message=f"{mistake.message} (at {where})")
 
 
 def _settings(axes: Axes) -> Iterator[tuple[str, str]]:
     return ((axis, repr(value)) for axis, value in axes.items())
-
-
-def _key(mistake: Mistake) -> tuple[object, ...]:
-    return mistake.file, mistake.line, mistake.column, mistake.key, mistake.message
 
 
 def _spread(numbers: Sequence[int], at_most: int) -> Sequence[int]:

@@ -229,7 +229,7 @@ def _takes(part: Schema, titles: dict[str, str]) -> str:
         return _several([f"`{name}`" for name in part.get("enum", [part.get("const")])])
     if part.get("type") == "array":
         return f"a list, each {_takes(part.get('items', {}), titles)}"
-    if part.get("type") == "object" and part.get("additionalProperties") is True:
+    if part.get("type") == "object" and (part.get("additionalProperties") is True or "patternProperties" in part):
         return "a map of keys of the scenario"
     if part.get("type") == "object":
         return f"a map, each value {_takes(part.get('additionalProperties') or {}, titles)}"

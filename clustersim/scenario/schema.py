@@ -16,19 +16,23 @@ from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.point import Point
 from clustersim.scenario.schema_unions import joined
 from clustersim.scenario.software_keys import NAME_OF
+from clustersim.scenario.sweep_keys import NOT_IN_CASES
 from clustersim.spec import SOFTWARE_MARK
 
 Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_NEVER_AXES = ("$schema", "name", "description", "extends", "measured", "source", "note")
+_NEVER_AXES = ("$schema", "name", "description", "extends", "cases", "sweep", "measured", "source", "note")
+_OF_SWEEP = ("SweepKeys", "Draws", "Range")
 _HOISTED_CHARACTERS = 120
 
 
 def json_schema() -> Schema:
     """Return the JSON Schema of a scenario file: every value is also allowed as a list, a sweep axis."""
     plain, hoist = plain_schema(), _Hoist()
-    definitions: Schema = {name: _with_axes(part, hoist) for name, part in plain["$defs"].items()}
+    definitions: Schema = {
+        name: part if name in _OF_SWEEP else _with_axes(part, hoist) for name, part in plain["$defs"].items()
+    }
     properties = _with_axes(plain, hoist)["properties"]
     return {
         "$schema": DIALECT,
@@ -37,7 +41,7 @@ def json_schema() -> Schema:
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
-        "if": {"not": {"required": ["extends"]}},
+        "if": {"not": {"anyOf": [{"required": [key]} for key in ("extends", "cases", "sweep")]}},
         "then": {"required": plain["required"]},
         "$defs": definitions | hoist.definitions,
     }
@@ -55,8 +59,20 @@ def plain_schema() -> Schema:
         del schema["properties"][key]["default"]  # that of the software
     cleaned: Schema = _cleaned(schema, _readable(schema["$defs"]))
     cleaned["$defs"]["JobPoint"] = _of_jobs(cleaned)
+    for part in cleaned["properties"]["cases"].get("anyOf", [cleaned["properties"]["cases"]]):
+        if part.get("type") == "object":
+            part["additionalProperties"] = {"type": "object", **_case_keys(cleaned)}
     cleaned["required"] = required
     return cleaned
+
+
+def _case_keys(schema: Schema) -> Schema:
+    """Return the keys of one case: those of the scenario but for some."""
+    keys = [key for key in schema["properties"] if key not in NOT_IN_CASES]
+    return {
+        "patternProperties": {f"^{key}$": {"$ref": f"#/properties/{key}"} for key in keys},
+        "additionalProperties": False,
+    }
 
 
 def _of_jobs(schema: Schema) -> Schema:

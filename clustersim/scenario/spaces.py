@@ -19,6 +19,9 @@ from clustersim.reading.tree import Path, TreeNode
 Axes = dict[str, Any]
 """The setting of a point on each axis: dotted key to value or label."""
 
+IsWrong = Callable[[int], bool]
+"""Says whether a setting is known to be wrong."""
+
 Put = Callable[[TreeNode, Path, TreeNode], TreeNode]
 """Returns a tree with a value at a path."""
 
@@ -36,8 +39,11 @@ class Space(ABC):
     def covering(self) -> Iterator[int]:
         """Yield some settings in which each value of each axis occurs at least once."""
 
-    def beside(self, number: int) -> Iterator[int]:
-        """Yield a few settings with other values on the axes that are independent of the one that `number` is for."""
+    def beside(self, number: int, is_wrong: IsWrong) -> Iterator[int]:
+        """Yield a few settings with other values on the axes that are independent of the one that `number` is for.
+
+        They come with, and without, values of which `is_wrong` says so.
+        """
         yield from ()
 
 
@@ -136,15 +142,16 @@ class Product(Space):
         for part, stride in zip(self.parts, self._strides, strict=True):
             yield from (number * stride for number in part.covering() if number)
 
-    def beside(self, number: int) -> Iterator[int]:
+    def beside(self, number: int, is_wrong: IsWrong) -> Iterator[int]:
         digits = [number // stride % part.size for part, stride in zip(self.parts, self._strides, strict=True)]
         kept = [place for place, digit in enumerate(digits) if digit] or range(len(digits))
         for place in kept:
-            for of_size in (lambda size: size - 1, lambda size: size // 2):
-                others = [
-                    digits[place] if each == place else of_size(part.size) for each, part in enumerate(self.parts)
-                ]
-                yield sum(digit * stride for digit, stride in zip(others, self._strides, strict=True))
+            for share in (1.0, 0.5):
+                others = [int(share * (part.size - 1)) for part in self.parts]
+                steps = list(zip(others, self._strides, strict=True))
+                for values in (others, [0 if is_wrong(digit * stride) else digit for digit, stride in steps]):
+                    values[place] = digits[place]
+                    yield sum(digit * stride for digit, stride in zip(values, self._strides, strict=True))
 
 
 @dataclass(frozen=True)
@@ -173,9 +180,11 @@ class Cases(Space):
         for end, space in zip(self._ends, self.spaces, strict=True):
             yield from (end - space.size + number for number in space.covering())
 
-    def beside(self, number: int) -> Iterator[int]:
+    def beside(self, number: int, is_wrong: IsWrong) -> Iterator[int]:
         chosen, inside = self._place(number)
-        yield from (number - inside + other for other in self.spaces[chosen].beside(inside))
+        start = number - inside
+        for other in self.spaces[chosen].beside(inside, lambda each: is_wrong(start + each)):
+            yield start + other
 
     def _place(self, number: int) -> tuple[int, int]:
         """Return which case a number is of, and its number there."""
@@ -201,8 +210,17 @@ class Selected(Space):
     def covering(self) -> Iterator[int]:
         yield from self.first_of_values
 
-    def beside(self, number: int) -> Iterator[int]:
-        for other in self.space.beside(self.numbers[number]):
-            place = bisect_right(self.numbers, other) - 1
-            if place >= 0 and self.numbers[place] == other:
+    def beside(self, number: int, is_wrong: IsWrong) -> Iterator[int]:
+        def is_wrong_there(other: int) -> bool:
+            place = self._place(other)
+            return place is not None and is_wrong(place)
+
+        for other in self.space.beside(self.numbers[number], is_wrong_there):
+            place = self._place(other)
+            if place is not None:
                 yield place
+
+    def _place(self, number: int) -> int | None:
+        """Return the number that a setting of the whole space has here; None if it is left out."""
+        place = bisect_right(self.numbers, number) - 1
+        return place if place >= 0 and self.numbers[place] == number else None

@@ -19,6 +19,9 @@ MAX_POINTS = 100_000
 Values = Annotated[list[Any], Field(min_length=1)]
 
 
+Zip = dict[str, Values]
+
+
 def _in_a_list(value: Any) -> Any:
     return [value] if isinstance(value, dict | str) else value
 
@@ -29,7 +32,7 @@ class Range(Spec):
     min: int | float | str = Field(description="the smallest value, such as 8 or 100 Gbit/s")
     max: int | float | str = Field(description="the largest value; if both are whole numbers, all values are")
     log: bool = Field(default=False, description="draw the logarithm evenly: as many from 1 to 10 as from 10 to 100")
-    step: Annotated[int | float, Field(gt=0)] | None = Field(
+    step: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="only values that are a multiple of this above the smallest one"
     )
 
@@ -52,7 +55,7 @@ class SweepKeys(Spec):
     grid: dict[str, Values] = Field(
         default={}, description="axes by dotted keys, as if the scenario had the lists: {batch.per_gpu: [8, 16]}"
     )
-    zip: Annotated[list[dict[str, Values]], BeforeValidator(_in_a_list)] = Field(
+    zip: Annotated[list[Zip], BeforeValidator(_in_a_list, json_schema_input_type=Zip | list[Zip])] = Field(
         default=[],
         description="lists of equal length whose values go together: {num_gpus: [8, 16], batch.global: [64, 128]}; "
         "of a list of such maps, each is one axis",
@@ -63,7 +66,7 @@ class SweepKeys(Spec):
         alias="latin-hypercube",
         description="points that are drawn so that each key has one value in each of as many equal parts of its range",
     )
-    where: Annotated[list[str], BeforeValidator(_in_a_list)] = Field(
+    where: Annotated[list[str], BeforeValidator(_in_a_list, json_schema_input_type=str | list[str])] = Field(
         default=[],
         description="only points for which this holds, such as num_gpus * batch.per_gpu <= 4096, or a list of which "
         "all must hold",
@@ -108,7 +111,9 @@ class PointsKeys(Spec):
 
 def without_nulls(root: TreeNode) -> TreeNode:
     """Return the tree without `cases` and parts of `sweep` that are null: a file that extends another drops them so."""
-    children = {key: node for key, node in root.children.items() if key not in PointsKeys.model_fields or not _is_null(node)}
+    children = {
+        key: node for key, node in root.children.items() if key not in PointsKeys.model_fields or not _is_null(node)
+    }
     sweep = children.get("sweep")
     if sweep is not None and isinstance(sweep.value, dict):
         children["sweep"] = sweep.with_value({key: part for key, part in sweep.children.items() if not _is_null(part)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, Mistake
 from clustersim.reading import Path, Place, TreeNode, from_python, got_text, raised
 from clustersim.scenario.axes import Validate, labels, list_axes
 from clustersim.scenario.draws import drawn
@@ -52,20 +52,20 @@ def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Spa
     base = without_points_keys(root)
     parts = _parts(root, keys.sweep, _once(opened)) if keys.sweep is not None else []
     if keys.cases is None:
-        return _of_tree(base, parts, validate, 1), base
+        return _of_tree(base, parts, validate, 1, root), base
     trees = [merge(base, case) for case in root.children["cases"].children.values()]
     spaces: list[Space] = []
     for tree in trees:
-        spaces.append(_of_tree(tree, parts, validate, len(trees)))
+        spaces.append(_of_tree(tree, parts, validate, len(trees), root))
     return Cases(CASE, list(keys.cases), trees, spaces), base
 
 
-def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int) -> Space:
-    """Return the space of the lists in a tree and of these parts."""
+def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int, root: TreeNode) -> Space:
+    """Return the space of the lists in a tree and of these parts; `root` has the places of mistakes."""
     started = tree
     for part in parts:
         num_before *= part.size
-        _check_size(part, num_before)
+        _check_size(part, num_before, root)
         try:
             _, started = part.at(0, started)
         except InputError:  # the map that it belongs to is itself a list, of which a point has one element
@@ -74,10 +74,13 @@ def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_befo
     return Product([lists, *parts]) if parts else lists
 
 
-def _check_size(part: Rows, num_points: int) -> None:
+def _check_size(part: Rows, num_points: int, root: TreeNode) -> None:
     if num_points > MAX_POINTS:
         message = f"with these {part.size} values the scenario has more than {MAX_POINTS:,} runs; take fewer"
-        raise InputError(message, key=f"sweep.{part.name}", got=str(num_points), allowed=f"at most {MAX_POINTS:,}")
+        allowed = f"at most {MAX_POINTS:,} points"
+        raise InputError(
+            raised(Mistake(message, f"sweep.{part.name}", got=f"{part.size} values", allowed=allowed), (), root).mistake
+        )
 
 
 def _parts(root: TreeNode, keys: SweepKeys, opened: Opened) -> list[Rows]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clustersim.errors import InputError, hint_after, nearest
+from clustersim.errors import InputError, Mistake, hint_after, nearest
 from clustersim.reading import Path, Place, TreeNode, field_of, models_at
 from clustersim.reading.shape import places_of
 from clustersim.reading.tree import dotted
@@ -111,7 +111,7 @@ class Condition:
             raise InputError(self.mistake(f"'{self.text}': {error}{at}", self.text)) from None
         return found
 
-    def mistake(self, message: str, got: str) -> Any:
+    def mistake(self, message: str, got: str) -> Mistake:
         key = None if self.place == _OPTION else "sweep.where"
         return self.place.mistake(message, key, got, _ALLOWED)
 
@@ -185,7 +185,7 @@ def parse_condition(text: str, place: Place = _OPTION) -> Condition:
     return Condition(text, place, tuple(keys), compiled)
 
 
-def _mistake(place: Place, message: str, text: str) -> Any:
+def _mistake(place: Place, message: str, text: str) -> Mistake:
     return place.mistake(message, None if place == _OPTION else "sweep.where", text[:60], _ALLOWED)
 
 
@@ -243,15 +243,15 @@ def _compared(op: ast.cmpop, left: Any, right: Any) -> bool:
         is_equal = isinstance(op, ast.Eq | ast.Is)
         if left is None or right is None:
             return (_nothing(left) and _nothing(right)) == is_equal
-        return (_given(left) == _given(right)) == is_equal
+        return bool((_given(left) == _given(right)) == is_equal)
     if isinstance(op, ast.In | ast.NotIn):
         if not isinstance(right, list):
             raise _WrongError(f"`in` needs a list such as [8, 16] (got {_shown(right)})")
-        return (_given(left) in right) == isinstance(op, ast.In)
+        return bool((_given(left) in right) == isinstance(op, ast.In))
     left, right = _given(left), _given(right)
     if _is_number(left) != _is_number(right) or isinstance(left, list | bool) or isinstance(right, list | bool):
         raise _WrongError(f"{_shown(left)} and {_shown(right)} have no order")
-    return _ORDERS[type(op)](left, right)
+    return bool(_ORDERS[type(op)](left, right))
 
 
 def _sum(work: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

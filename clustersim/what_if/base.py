@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clustersim.errors import InputError
 from clustersim.scenario import Point, Scenario, build_topology
 from clustersim.scenario.axes import labels
 from clustersim.scenario.validate import open_topology
@@ -64,7 +65,11 @@ class Base:
 
 
 def base_of(scenario: Scenario) -> Base:
-    """Return the base of all changes of a scenario."""
+    """Return the base of all changes of a scenario; raise InputError for one with `cases` or `sweep`."""
+    for key, instead in (("cases", "choose one of them by --set case=NAME"), ("sweep", "write its axes as lists")):
+        if (node := scenario.tree().child(key)) is not None and node.value:
+            message = f"a page of sliders has no axes from `{key}`; {instead}"
+            raise InputError((node.key_place or node.place).mistake(message, key, key, "lists in the scenario"))
     raw = copy.deepcopy(open_topology(scenario.tree()).plain())
     first = scenario.points()[0].axes
     fixed = {key: label for key, label in first.items() if key != SIZES}
