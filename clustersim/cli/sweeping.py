@@ -14,7 +14,7 @@ from clustersim.cli.stopping import Stopping, stoppable
 
 if TYPE_CHECKING:
     from clustersim.results import Sweep
-    from clustersim.sweep.ledger import Counts, Ledger, Shard, SweepInLedger
+    from clustersim.sweep.ledger import PointCounts, SweepInLedger, SweepLedger, SweepShard
 
 STATUS_SCHEMA = "clustersim.status/1"
 
@@ -32,14 +32,14 @@ def sweep(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep each point in this file, such as runs.db, and simulate none that is in it. Default: keep nothing.",
+            help="Keep each point in this file, such as runs.db, and simulate none that is in it. Default: no file.",
         ),
     ] = None,
     shard: Annotated[
         str | None,
         typer.Option(
             metavar="I/N",
-            help="Simulate the points whose number has the rest I modulo N, for a job of an array; I counts from 0 or 1.",
+            help="Simulate the points whose number modulo N is I, for a job of an array; jobs count from 0 or 1.",
         ),
     ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Number of workers; 0: one per core.", min=0)] = 0,
@@ -79,7 +79,7 @@ def sweep(
     from clustersim.cli.progress import progress
     from clustersim.scenario import load_scenario
     from clustersim.sweep.executor_by_name import open_executor
-    from clustersim.sweep.ledger import Ledger, fill
+    from clustersim.sweep.ledger import SweepLedger, fill
 
     part = _shard(shard, ledger)
     if parquet is not None:
@@ -87,7 +87,7 @@ def sweep(
 
         check_parquet()
     executor = open_executor(on, workers)
-    with stoppable(json) as stop, Ledger.open(ledger) as opened, _kept(opened, stop, json):
+    with stoppable(json) as stop, SweepLedger.open(ledger) as opened, _kept(opened, stop, json):
         loaded = load_scenario(scenario, overrides=settings or [], allow_outside=allow_outside, strict=strict)
         with progress(quiet) as on_progress:
             found = fill(
@@ -126,10 +126,10 @@ def status(
 ) -> None:
     """Say how far the sweeps of a ledger are, also while they run."""
     from clustersim.results.files import to_json
-    from clustersim.sweep.ledger import Ledger
+    from clustersim.sweep.ledger import SweepLedger
 
-    with Ledger.read(ledger) as opened:
-        document = {
+    with SweepLedger.read(ledger) as opened:
+        document: dict[str, Any] = {
             "schema": STATUS_SCHEMA,
             "ledger": str(ledger),
             "version": opened.version,
@@ -156,9 +156,9 @@ def export(
     ] = None,
 ) -> None:
     """Write the points of a ledger as a table; nothing is simulated."""
-    from clustersim.sweep.ledger import Ledger
+    from clustersim.sweep.ledger import SweepLedger
 
-    with Ledger.read(ledger) as opened:
+    with SweepLedger.read(ledger) as opened:
         _output(opened.last(name), json, csv, parquet)
 
 
@@ -167,14 +167,14 @@ def write_ledger_report(ledger: Path, name: str | None, output: Path | None) -> 
     from clustersim.cli.forecast import print_answer
     from clustersim.errors import InputError
     from clustersim.report import write_report
-    from clustersim.sweep.ledger import Ledger
+    from clustersim.sweep.ledger import SweepLedger
 
-    with Ledger.read(ledger) as opened:
+    with SweepLedger.read(ledger) as opened:
         found = opened.last(name)
         if found.num_points > MOST_IN_REPORT:
             message = (
-                f"{found.name} has {found.num_points:,} points, and a report at most {MOST_IN_REPORT:,}; write a table: "
-                f"clustersim export {ledger} --csv FILE"
+                f"{found.name} has {found.num_points:,} points, and a report at most {MOST_IN_REPORT:,}; "
+                f"write a table: clustersim export {ledger} --csv FILE"
             )
             raise InputError(message, got=f"{found.num_points} points", allowed=f"at most {MOST_IN_REPORT} points")
         result = found.sweep()
@@ -183,11 +183,11 @@ def write_ledger_report(ledger: Path, name: str | None, output: Path | None) -> 
     return write_report(result, output or ledger.with_suffix(".html"))
 
 
-def count_words(counts: Counts) -> str:
+def count_words(counts: PointCounts) -> str:
     """Return the counts of a sweep as words.
 
-    >>> from clustersim.sweep.ledger import Counts
-    >>> count_words(Counts(7, {"refused": 1}, 2))
+    >>> from clustersim.sweep.ledger import PointCounts
+    >>> count_words(PointCounts(7, {"refused": 1}, 2))
     '10 points: 7 done, 1 failed (refused 1), 2 left'
     """
     num_failed = sum(counts.failed.values())
@@ -196,22 +196,22 @@ def count_words(counts: Counts) -> str:
     return f"{counts.num_points:,} points: {counts.done:,} done{failed}, {counts.left:,} left"
 
 
-def _shard(text: str | None, ledger: Path | None) -> Shard | None:
+def _shard(text: str | None, ledger: Path | None) -> SweepShard | None:
     from clustersim.errors import InputError
-    from clustersim.sweep.ledger import Shard
+    from clustersim.sweep.ledger import SweepShard
 
     if text is None:
         return None
     if ledger is None:
         raise typer.BadParameter("--shard needs --ledger FILE, which `clustersim merge` takes")
     try:
-        return Shard.parse(text)
+        return SweepShard.parse(text)
     except InputError as error:
         raise typer.BadParameter(str(error), param_hint="'--shard'") from None
 
 
 @contextmanager
-def _kept(ledger: Ledger, stop: Stopping, as_json: bool) -> Iterator[None]:
+def _kept(ledger: SweepLedger, stop: Stopping, as_json: bool) -> Iterator[None]:
     """Say how to go on where a sweep is stopped or fails."""
     from clustersim.errors import ClustersimError, InputError
 
@@ -226,7 +226,7 @@ def _kept(ledger: Ledger, stop: Stopping, as_json: bool) -> Iterator[None]:
         raise
 
 
-def _how_to_go_on(ledger: Ledger) -> str:
+def _how_to_go_on(ledger: SweepLedger) -> str:
     from clustersim.errors import ClustersimError
 
     if ledger.path is None:
@@ -238,7 +238,7 @@ def _how_to_go_on(ledger: Ledger) -> str:
     return f"the same command goes on from {ledger.path} ({counts})"
 
 
-def _status_of(counts: Counts) -> int:
+def _status_of(counts: PointCounts) -> int:
     """Return the exit status of a sweep, or of a shard."""
     if counts.done or not counts.failed:
         return 0
@@ -294,7 +294,7 @@ def _document(found: SweepInLedger) -> Iterator[tuple[str, Any]]:
     yield "answer", answer_of(replace(found.empty(said), runs=tuple(runs)))
 
 
-def _print(found: SweepInLedger, counts: Counts) -> None:
+def _print(found: SweepInLedger, counts: PointCounts) -> None:
     """Print how many points there are; once none is left, the table of few points and the answer of many."""
     from clustersim.cli.forecast import MOST_ANSWERED, print_answer, print_table
 
@@ -333,10 +333,10 @@ def _status_document(each: SweepInLedger) -> dict[str, Any]:
 
 
 def _status_lines(each: dict[str, Any]) -> Iterator[str]:
-    from clustersim.sweep.ledger import Counts
+    from clustersim.sweep.ledger import PointCounts
     from clustersim.units import format_duration
 
-    yield f"{each['name']}: {count_words(Counts(each['done'], each['failed'], each['left']))}"
+    yield f"{each['name']}: {count_words(PointCounts(each['done'], each['failed'], each['left']))}"
     if each["seconds_per_point"] is not None:
         left = f"; about {format_duration(each['left_worker_s'])} left for one worker" if each["left"] else ""
         yield f"  {format_duration(each['seconds_per_point'])} a point{left}"

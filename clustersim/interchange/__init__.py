@@ -1,8 +1,8 @@
 """Results in the formats of other tools, and imports of models, profiles and measurements.
 
-Exports: Perfetto traces, CSV and Parquet tables, and update logs. Imports: torch modules, ONNX files, Hugging Face configs,
-torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch and onnx are
-loaded when they are used.
+Exports: Perfetto traces, CSV and Parquet tables, and update logs. Imports: torch modules, ONNX files, Hugging Face
+configs, torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch, onnx
+and pyarrow are loaded when they are used.
 """
 
 from clustersim.interchange.csv_file import write_csv, write_rows

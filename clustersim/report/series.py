@@ -37,8 +37,8 @@ def apart(sweep: Sweep) -> tuple[str, ...]:
 
 def varies_in_size(sweep: Sweep) -> bool:
     """Return whether the number of GPUs is an axis, and not what each case of a scenario has for itself."""
-    is_axis = any("num_gpus" in run.axes for run in sweep.runs) or not varied(sweep)
-    return is_axis and len({run.num_gpus for run in sweep.runs}) > 1
+    is_axis = any("num_gpus" in run.axes for run in sweep.ran) or not varied(sweep)
+    return is_axis and len({run.num_gpus for run in sweep.ran}) > 1
 
 
 def series(sweep: Sweep) -> tuple[Series, ...]:

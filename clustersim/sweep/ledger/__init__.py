@@ -5,10 +5,19 @@ simulated in `clustersim.sweep.task`.
 """
 
 from clustersim.sweep.ledger.fill import fill
-from clustersim.sweep.ledger.ledger import Ledger
+from clustersim.sweep.ledger.ledger import SweepLedger
 from clustersim.sweep.ledger.merging import merge
-from clustersim.sweep.ledger.sweep_in_ledger import Counts, SweepInLedger
-from clustersim.sweep.ledger.shard import Shard
+from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.store import LedgerError, is_sqlite
+from clustersim.sweep.ledger.sweep_in_ledger import PointCounts, SweepInLedger
 
-__all__ = ["Counts", "Ledger", "LedgerError", "Shard", "SweepInLedger", "fill", "is_sqlite", "merge"]
+__all__ = [
+    "LedgerError",
+    "PointCounts",
+    "SweepInLedger",
+    "SweepLedger",
+    "SweepShard",
+    "fill",
+    "is_sqlite",
+    "merge",
+]

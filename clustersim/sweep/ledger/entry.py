@@ -17,7 +17,7 @@ _MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class PointEntry:
     """A packed forecast, the kind of its error if it has one, and the seconds that the worker took."""
 
     packed: bytes
@@ -25,12 +25,12 @@ class Entry:
     seconds: float
 
 
-def make_entry(task: PointTask) -> Entry:
+def make_entry(task: PointTask) -> PointEntry:
     """Return the entry of a point; called in the worker."""
     start_s = time.monotonic()
     made = forecast_point(task)
     error = made.run.error
-    return Entry(pack(made), None if error is None else error.kind, time.monotonic() - start_s)
+    return PointEntry(pack(made), None if error is None else error.kind, time.monotonic() - start_s)
 
 
 def pack(made: Forecast) -> bytes:

@@ -10,8 +10,8 @@ from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
 from clustersim.sweep.ledger.entry import make_entry
-from clustersim.sweep.ledger.ledger import Ledger
-from clustersim.sweep.ledger.shard import Shard
+from clustersim.sweep.ledger.ledger import SweepLedger
+from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.sweep_in_ledger import SweepInLedger
 from clustersim.sweep.task import PointTask
 from clustersim.units import format_duration
@@ -20,12 +20,12 @@ Progress = Callable[[float, str], None]
 
 
 def fill(
-    ledger: Ledger,
+    ledger: SweepLedger,
     loaded: Scenario,
     executor: Executor,
     *,
     exact: bool = False,
-    shard: Shard | None = None,
+    shard: SweepShard | None = None,
     retry: bool = False,
     strict: bool = False,
     point_timeout_s: float | None = None,
@@ -38,7 +38,7 @@ def fill(
     InputError or SimulationError.
     """
     sweep = ledger.begin(loaded, exact, shard)
-    numbers = ledger.left(sweep, shard or Shard(), retry)
+    numbers = ledger.left(sweep, shard or SweepShard(), retry)
     if not numbers:
         return sweep
     found = fit_scenario(loaded, exact, Workloads(), lambda what: progress(0.0, what))
@@ -50,7 +50,7 @@ def fill(
                 taken.append(number)
                 yield PointTask(trees[number], exact, found, detail=False, timeout_s=point_timeout_s)
 
-    total = (shard or Shard()).count(len(trees))
+    total = (shard or SweepShard()).count(len(trees))
     told = _Told(progress, total - len(numbers), total)
     with executor:
         for place, entry in executor.results(make_entry, tasks()):

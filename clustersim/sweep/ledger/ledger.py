@@ -14,9 +14,9 @@ from typing import Self
 from clustersim import __version__
 from clustersim.errors import InputError, Mistake
 from clustersim.scenario import Scenario
-from clustersim.sweep.ledger.entry import Entry
-from clustersim.sweep.ledger.point_key import PointKeys, canonical
-from clustersim.sweep.ledger.shard import Shard
+from clustersim.sweep.ledger.entry import PointEntry
+from clustersim.sweep.ledger.ledger_keys import LedgerKeys, canonical
+from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.store import close_store, explained, open_store, read_store, transaction
 from clustersim.sweep.ledger.sweep_in_ledger import SweepInLedger
 
@@ -24,7 +24,7 @@ RETRIED = ("stuck", "too-long")
 """Kinds of failure that another time limit or another machine may end otherwise."""
 
 
-class Ledger:
+class SweepLedger:
     """A file of sweeps, used in a `with` block.
 
     It may have several sweeps: points with the same keys are simulated once for all of them. Failures belong to one
@@ -35,7 +35,7 @@ class Ledger:
         self.store, self.path = store, path
 
     @classmethod
-    def open(cls, path: str | Path | None) -> Ledger:
+    def open(cls, path: str | Path | None) -> SweepLedger:
         """Return a ledger to be written, made if there is none; without a path, one that ends with the process."""
         place = None if path is None else Path(path)
         ledger = cls(open_store(place), place)
@@ -46,7 +46,7 @@ class Ledger:
         return ledger
 
     @classmethod
-    def read(cls, path: str | Path) -> Ledger:
+    def read(cls, path: str | Path) -> SweepLedger:
         """Return a ledger that is only read, of any version of clustersim with the same tables."""
         return cls(read_store(Path(path)), Path(path))
 
@@ -84,9 +84,9 @@ class Ledger:
             raise InputError(Mistake(message, file=str(self.path), got=name, allowed=names))
         return found[0]
 
-    def begin(self, loaded: Scenario, exact: bool = False, shard: Shard | None = None) -> SweepInLedger:
+    def begin(self, loaded: Scenario, exact: bool = False, shard: SweepShard | None = None) -> SweepInLedger:
         """Return the sweep of a scenario, noted with its points unless the ledger has it."""
-        keys = PointKeys(loaded, exact)
+        keys = LedgerKeys(loaded, exact)
         points = [
             (tree.number, keys.key(tree), tree.num_gpus, json.dumps(dict(tree.axes), ensure_ascii=False))
             for tree in loaded.trees()
@@ -95,7 +95,16 @@ class Ledger:
         digest = hashlib.sha256(canonical([__version__, exact, text, loaded.name]).encode())
         for point in points:
             digest.update(canonical(point).encode())
-        head = (digest.hexdigest(), loaded.name, loaded.trees()[0].seed, exact, len(points), scenario, text, time.time())
+        head = (
+            digest.hexdigest(),
+            loaded.name,
+            loaded.trees()[0].seed,
+            exact,
+            len(points),
+            scenario,
+            text,
+            time.time(),
+        )
         with explained(self.path), transaction(self.store):
             number = self._noted(head, points)
             if shard is not None:
@@ -114,7 +123,7 @@ class Ledger:
         self.store.executemany(f"INSERT INTO points VALUES ({number}, ?, ?, ?, ?)", points)
         return number
 
-    def left(self, sweep: SweepInLedger, shard: Shard, retry: bool = False) -> list[int]:
+    def left(self, sweep: SweepInLedger, shard: SweepShard, retry: bool = False) -> list[int]:
         """Return the numbers of the points of a shard without a result, those of the most GPUs first.
 
         With `retry` also points that were stuck or took too long.
@@ -137,7 +146,7 @@ class Ledger:
         with explained(self.path):
             return self.store.execute(query, (sweep.number, number)).fetchone() is not None
 
-    def record(self, sweep: SweepInLedger, number: int, entry: Entry) -> None:
+    def record(self, sweep: SweepInLedger, number: int, entry: PointEntry) -> None:
         """Keep what a point gave, in a transaction of its own."""
         with explained(self.path), transaction(self.store):
             if entry.kind is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clustersim.errors import InputError, Mistake
-from clustersim.sweep.ledger.ledger import Ledger
+from clustersim.sweep.ledger.ledger import SweepLedger
 from clustersim.sweep.ledger.store import explained, transaction
 
 _COPIED = (
@@ -43,7 +43,7 @@ _COPIED = (
 """What is taken from a ledger that is attached as `source`; the order of the sources does not matter."""
 
 
-def merge(output: str | Path, sources: Sequence[str | Path]) -> Ledger:
+def merge(output: str | Path, sources: Sequence[str | Path]) -> SweepLedger:
     """Add ledgers to one, which is made if there is none, and return it open; each source is added whole or not.
 
     Raises
@@ -53,7 +53,7 @@ def merge(output: str | Path, sources: Sequence[str | Path]) -> Ledger:
     """
     output, paths = Path(output), list(dict.fromkeys(map(Path, sources)))
     _check_versions([*([output] if output.exists() else []), *paths])
-    ledger = Ledger.open(output)
+    ledger = SweepLedger.open(output)
     try:
         for path in paths:
             if not path.samefile(output):
@@ -67,7 +67,7 @@ def merge(output: str | Path, sources: Sequence[str | Path]) -> Ledger:
 def _check_versions(paths: Sequence[Path]) -> None:
     versions: dict[str, Path] = {}
     for path in paths:
-        with Ledger.read(path) as ledger:
+        with SweepLedger.read(path) as ledger:
             versions.setdefault(ledger.version, path)
     if len(versions) > 1:
         (one, first), (two, second), *_ = versions.items()
@@ -75,7 +75,7 @@ def _check_versions(paths: Sequence[Path]) -> None:
         raise InputError(Mistake(message, file=str(second), got=two, allowed=one))
 
 
-def _add(ledger: Ledger, path: Path) -> None:
+def _add(ledger: SweepLedger, path: Path) -> None:
     store = ledger.store
     with explained(path):
         store.execute("ATTACH ? AS source", (f"{path.absolute().as_uri()}?mode=ro",))

@@ -10,18 +10,18 @@ _ALLOWED = "I/N, such as 0/8 or $SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT; I 
 
 
 @dataclass(frozen=True)
-class Shard:
+class SweepShard:
     """The points whose number leaves the rest `rest` when divided by `num_shards`."""
 
     rest: int = 0
     num_shards: int = 1
 
     @classmethod
-    def parse(cls, text: str) -> Shard:
+    def parse(cls, text: str) -> SweepShard:
         """Return the shard of a text; jobs may be counted from 0 or from 1.
 
-        >>> Shard.parse("4/4"), Shard.parse("1/4")
-        (Shard(rest=0, num_shards=4), Shard(rest=1, num_shards=4))
+        >>> SweepShard.parse("4/4"), SweepShard.parse("1/4")
+        (SweepShard(rest=0, num_shards=4), SweepShard(rest=1, num_shards=4))
         """
         rest, slash, num_shards = text.partition("/")
         is_number = rest.isdecimal() and num_shards.isdecimal()
@@ -32,7 +32,7 @@ class Shard:
     def count(self, num_points: int) -> int:
         """Return the number of its points.
 
-        >>> [Shard(rest, 3).count(10) for rest in range(3)]
+        >>> [SweepShard(rest, 3).count(10) for rest in range(3)]
         [4, 3, 3]
         """
         return len(range(self.rest, num_points, self.num_shards))

@@ -51,7 +51,11 @@ CREATE TABLE failures (
     seconds REAL NOT NULL,
     PRIMARY KEY (sweep, number)
 ) WITHOUT ROWID;
-CREATE TABLE shards (sweep INTEGER NOT NULL, num_shards INTEGER NOT NULL, PRIMARY KEY (sweep, num_shards)) WITHOUT ROWID;
+CREATE TABLE shards (
+    sweep INTEGER NOT NULL,
+    num_shards INTEGER NOT NULL,
+    PRIMARY KEY (sweep, num_shards)
+) WITHOUT ROWID;
 """
 
 
@@ -222,7 +226,9 @@ def _explained(error: sqlite3.Error, path: Path) -> ClustersimError:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return _damaged(path, str(error))
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return _wrong(path, f"cannot be opened or written: {error}", allowed="a file that can be written, in its folder")
+        return _wrong(
+            path, f"cannot be opened or written: {error}", allowed="a file that can be written, in its folder"
+        )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LedgerError(f"{path}: another program has locked it for {_WAIT_S:.0f} s; wait for that program")
     if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):

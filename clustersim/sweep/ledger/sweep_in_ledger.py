@@ -28,7 +28,7 @@ WHERE p.sweep = ? AND p.number % ? = ?
 
 
 @dataclass(frozen=True)
-class Counts:
+class PointCounts:
     """How many points have a forecast, how many failed by kind, how many are left, and the seconds of those done."""
 
     done: int
@@ -54,14 +54,14 @@ class SweepInLedger:
         self.scenario: dict[str, Any] = json.loads(row[3])
         self.scenario_text, self.exact, self.digest, self.version = str(row[4]), bool(row[5]), str(row[6]), str(row[7])
 
-    def counts(self, rest: int = 0, num_shards: int = 1) -> Counts:
+    def counts(self, rest: int = 0, num_shards: int = 1) -> PointCounts:
         """Return the counts of all points, or of those of a shard."""
         query = "SELECT f.key IS NOT NULL, e.kind, count(*), total(coalesce(f.seconds, e.seconds))"
         with explained(self._path):
             groups = self._store.execute(
                 f"{query} {_RESULTS} GROUP BY 1, 2 ORDER BY 2", (self.number, num_shards, rest)
             ).fetchall()
-        return Counts(
+        return PointCounts(
             done=sum(num for is_done, _, num, _ in groups if is_done),
             failed={kind: num for is_done, kind, num, _ in groups if not is_done and kind is not None},
             left=sum(num for is_done, kind, num, _ in groups if not is_done and kind is None),

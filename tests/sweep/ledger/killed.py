@@ -15,13 +15,13 @@ from pathlib import Path
 
 from clustersim.cli import main
 from clustersim.scenario import load_scenario
-from clustersim.sweep.ledger.entry import Entry, make_entry
+from clustersim.sweep.ledger.entry import PointEntry, make_entry
 from clustersim.sweep.task import PointTask
 
 COMMAND = ["sweep", "many.json", "--ledger", "a.db", "--on", "in-process", "-q"]
 
 
-def begin(task: PointTask) -> Entry:
+def begin(task: PointTask) -> PointEntry:
     """Simulate a point, and note in a file that it was begun."""
     with Path("begun").open("ab", buffering=0) as file:
         file.write(b".")

@@ -17,9 +17,9 @@ from clustersim.results.files import to_json
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate import Forecast
 from clustersim.sweep.executor import InProcess
-from clustersim.sweep.ledger import Counts, Ledger, Shard, fill, merge
-from clustersim.sweep.ledger.entry import Entry, make_entry, pack, unpack
-from clustersim.sweep.ledger.point_key import PointKeys
+from clustersim.sweep.ledger import PointCounts, SweepLedger, SweepShard, fill, merge
+from clustersim.sweep.ledger.entry import PointEntry, make_entry, pack, unpack
+from clustersim.sweep.ledger.ledger_keys import LedgerKeys
 from clustersim.sweep.task import PointTask
 from tests.sweep.ledger.scenarios import SMALL, module
 
@@ -45,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the numbers of the points that are simulated from now on."""
     numbers: list[int] = []
 
-    def make(task: PointTask) -> Entry:
+    def make(task: PointTask) -> PointEntry:
         numbers.append(task.tree.number)
         return make_entry(task)
 
@@ -56,17 +56,17 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def failing(kind: Any) -> Any:
     """Return a worker for which the points of 2 GPUs fail."""
 
-    def make(task: PointTask) -> Entry:
+    def make(task: PointTask) -> PointEntry:
         if task.tree.num_gpus == 1:
             return make_entry(task)
         run = Run.failed(dict(task.tree.axes), 2, PointError(kind, f"it is {kind}"))
-        return Entry(pack(Forecast(run, (), (), ())), kind, 0.0)
+        return PointEntry(pack(Forecast(run, (), (), ())), kind, 0.0)
 
     return make
 
 
 def test_a_ledger_has_what_a_sweep_gives(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "a.db") as ledger:
+    with SweepLedger.open(tmp_path / "a.db") as ledger:
         assert to_json(fill(ledger, small(), Shuffled()).sweep().to_dict(detail=False)) == whole()
         assert ledger.last().to_rows() == clustersim.sweep(small()).to_rows()
 
@@ -80,7 +80,7 @@ def test_a_forecast_of_a_ledger_is_the_one_that_was_kept() -> None:
 def test_what_is_in_the_ledger_is_not_simulated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = counted(monkeypatch)
     for _ in range(2):
-        with Ledger.open(tmp_path / "a.db") as ledger:
+        with SweepLedger.open(tmp_path / "a.db") as ledger:
             fill(ledger, small(), InProcess())
     assert sorted(numbers) == [*range(16)]
 
@@ -88,7 +88,7 @@ def test_what_is_in_the_ledger_is_not_simulated_again(tmp_path: Path, monkeypatc
 def test_a_ledger_grows_over_several_sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = counted(monkeypatch)
     wider = load_scenario({**SMALL, "num_gpus": [2, 4], "name": "wider"}, strict=False)
-    with Ledger.open(tmp_path / "a.db") as ledger:
+    with SweepLedger.open(tmp_path / "a.db") as ledger:
         fill(ledger, small(), InProcess())
         found = fill(ledger, wider, InProcess())
         assert len(numbers) == 16 + 8
@@ -106,8 +106,8 @@ def test_shards_are_all_points_whether_jobs_count_from_0_or_1(
     numbers = counted(monkeypatch)
     paths = [tmp_path / f"{job}.db" for job in range(first, first + 3)]
     for job, path in enumerate(paths, first):
-        with Ledger.open(path) as ledger:
-            shard = Shard.parse(f"{job}/3")
+        with SweepLedger.open(path) as ledger:
+            shard = SweepShard.parse(f"{job}/3")
             found = fill(ledger, small(), InProcess(), shard=shard)
             assert found.counts(shard.rest, shard.num_shards).left == 0
             assert found.missing_shards() == {3: [f"{rest}/3" for rest in range(3) if rest != shard.rest]}
@@ -121,7 +121,7 @@ def test_shards_are_all_points_whether_jobs_count_from_0_or_1(
 @pytest.mark.parametrize("text", ["", "1", "1/0", "4/3", "-1/3", "a/b", "1/3/5", "1.0/3"])
 def test_a_wrong_shard_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected I/N, such as 0/8"):
-        Shard.parse(text)
+        SweepShard.parse(text)
 
 
 def test_merging_does_not_depend_on_the_order_and_can_be_repeated(
@@ -129,10 +129,10 @@ def test_merging_does_not_depend_on_the_order_and_can_be_repeated(
 ) -> None:
     paths = [tmp_path / f"{rest}.db" for rest in range(3)]
     for rest, path in enumerate(paths):
-        with Ledger.open(path) as ledger:
-            fill(ledger, small(), InProcess(), shard=Shard(rest, 3))
+        with SweepLedger.open(path) as ledger:
+            fill(ledger, small(), InProcess(), shard=SweepShard(rest, 3))
     monkeypatch.setattr(module("fill"), "make_entry", failing("too-long"))
-    with Ledger.open(tmp_path / "failed.db") as ledger:
+    with SweepLedger.open(tmp_path / "failed.db") as ledger:
         fill(ledger, small(), InProcess())
     paths.append(tmp_path / "failed.db")
     dumps = []
@@ -143,7 +143,7 @@ def test_merging_does_not_depend_on_the_order_and_can_be_repeated(
         with merge(output, [output, paths[0]]) as merged:
             dumps.append(list(merged.dump()))
     assert all(dump == dumps[0] for dump in dumps)
-    with Ledger.read(tmp_path / "merged-0.db") as merged:
+    with SweepLedger.read(tmp_path / "merged-0.db") as merged:
         assert merged.last().counts().failed == {}
         assert to_json(merged.last().sweep().to_dict(detail=False)) == whole()
 
@@ -152,7 +152,7 @@ def test_merging_does_not_depend_on_the_order_and_can_be_repeated(
 def test_points_that_failed_are_simulated_again_only_if_that_may_help(
     kind: str, num_again: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Ledger.open(tmp_path / "a.db") as ledger:
+    with SweepLedger.open(tmp_path / "a.db") as ledger:
         monkeypatch.setattr(module("fill"), "make_entry", failing(kind))
         found = fill(ledger, small(), InProcess())
         assert (found.counts().done, found.counts().failed, found.counts().left) == (8, {kind: 8}, 0)
@@ -168,7 +168,7 @@ def test_points_that_failed_are_simulated_again_only_if_that_may_help(
 def test_the_key_of_a_point_is_that_of_its_keys_alone(tmp_path: Path) -> None:
     def keys(document: dict[str, Any], exact: bool = False) -> list[str]:
         loaded = load_scenario(document, strict=False)
-        return [PointKeys(loaded, exact).key(tree) for tree in loaded.trees()]
+        return [LedgerKeys(loaded, exact).key(tree) for tree in loaded.trees()]
 
     reordered = dict(reversed(SMALL.items()))
     other_file = tmp_path / "other.yaml"
@@ -176,8 +176,12 @@ def test_the_key_of_a_point_is_that_of_its_keys_alone(tmp_path: Path) -> None:
     loaded = load_scenario(other_file, strict=False)
     assert len(set(keys(SMALL))) == 16
     assert set(keys(reordered)) == set(keys(SMALL))
-    assert [PointKeys(loaded, False).key(tree) for tree in loaded.trees()] == keys(SMALL)
-    for changed in ({"seed": 2}, {"optimizer": "adam"}, {"published": [{"num_gpus": 2, "samples_per_s": 5, "source": "x"}]}):
+    assert [LedgerKeys(loaded, False).key(tree) for tree in loaded.trees()] == keys(SMALL)
+    for changed in (
+        {"seed": 2},
+        {"optimizer": "adam"},
+        {"published": [{"num_gpus": 2, "samples_per_s": 5, "source": "x"}]},
+    ):
         assert set(keys({**SMALL, **changed})).isdisjoint(keys(SMALL)), changed
     assert set(keys(SMALL, exact=True)).isdisjoint(keys(SMALL))
 
@@ -192,14 +196,14 @@ def test_the_key_changes_with_the_version_and_with_files_that_the_scenario_names
 
     def key() -> str:
         loaded = load_scenario(scenario, strict=False)
-        return PointKeys(loaded, False).key(loaded.trees()[0])
+        return LedgerKeys(loaded, False).key(loaded.trees()[0])
 
     before = key()
     assert key() == before
     Path("cluster.yaml").write_text(star % "2 GB/s")
     assert key() != before
     Path("cluster.yaml").write_text(star % "1 GB/s")
-    monkeypatch.setattr(module("point_key"), "__version__", "9.9")
+    monkeypatch.setattr(module("ledger_keys"), "__version__", "9.9")
     assert key() != before
 
 
@@ -207,16 +211,16 @@ def test_ledgers_of_other_versions_are_refused(tmp_path: Path, monkeypatch: pyte
     for name, version in (("old", "0.0.9"), ("new", clustersim.__version__)):
         monkeypatch.setattr(module("store"), "__version__", version)
         monkeypatch.setattr(module("ledger"), "__version__", version)
-        Ledger.open(tmp_path / f"{name}.db").close()
+        SweepLedger.open(tmp_path / f"{name}.db").close()
     with pytest.raises(InputError, match=r"is of clustersim 0\.0\.9, this is .*: name another file"):
-        Ledger.open(tmp_path / "old.db")
+        SweepLedger.open(tmp_path / "old.db")
     with pytest.raises(InputError, match=r"only ledgers of one version are merged"):
         merge(tmp_path / "all.db", [tmp_path / "old.db", tmp_path / "new.db"])
     assert not (tmp_path / "all.db").exists()
 
 
 def test_seconds_of_points_are_those_of_the_worker(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "a.db") as ledger:
+    with SweepLedger.open(tmp_path / "a.db") as ledger:
         counts = fill(ledger, small(), InProcess()).counts()
-    assert counts == Counts(16, {}, 0, counts.simulated_s)
+    assert counts == PointCounts(16, {}, 0, counts.simulated_s)
     assert 0 < counts.simulated_s < 60

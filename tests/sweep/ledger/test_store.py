@@ -14,7 +14,7 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.scenario import load_scenario
 from clustersim.sweep.executor import InProcess
-from clustersim.sweep.ledger import Ledger, LedgerError, fill
+from clustersim.sweep.ledger import LedgerError, SweepLedger, fill
 from clustersim.sweep.ledger.store import SCHEMA, file_system, open_store
 from tests.sweep.ledger.scenarios import SMALL, module
 
@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[3]
 def ledger(tmp_path: Path) -> Path:
     """A ledger with half the points."""
     path = tmp_path / "a.db"
-    with Ledger.open(path) as opened:
+    with SweepLedger.open(path) as opened:
         fill(opened, load_scenario({**SMALL, "num_gpus": [1]}, strict=False), InProcess())
     return path
 
 
 def num_forecasts(path: Path) -> int:
-    with Ledger.read(path) as opened:
+    with SweepLedger.read(path) as opened:
         return int(opened.store.execute("SELECT count(*) FROM forecasts").fetchone()[0])
 
 
@@ -49,7 +49,7 @@ def test_a_closed_ledger_is_one_file(ledger: Path) -> None:
 def test_a_file_that_is_no_ledger_is_refused_and_kept(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(content)
-    for opened in (Ledger.open, Ledger.read):
+    for opened in (SweepLedger.open, SweepLedger.read):
         with pytest.raises(InputError, match=message):
             opened(path)
     assert path.read_bytes() == content
@@ -57,9 +57,9 @@ def test_a_file_that_is_no_ledger_is_refused_and_kept(content: bytes, message: s
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
-        Ledger.open(tmp_path)
+        SweepLedger.open(tmp_path)
     with pytest.raises(InputError, match="there is no such ledger"):
-        Ledger.read(tmp_path / "none.db")
+        SweepLedger.read(tmp_path / "none.db")
 
 
 def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
@@ -69,14 +69,14 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     store.commit()
     store.close()
     with pytest.raises(InputError, match="of another program"):
-        Ledger.open(path)
+        SweepLedger.open(path)
 
 
 def test_a_newer_schema_is_refused(ledger: Path) -> None:
     store = sqlite3.connect(ledger)
     store.execute(f"PRAGMA user_version = {SCHEMA + 1}")
     store.close()
-    for opened in (Ledger.open, Ledger.read):
+    for opened in (SweepLedger.open, SweepLedger.read):
         with pytest.raises(InputError, match=f"schema {SCHEMA + 1}; .* use a newer clustersim"):
             opened(ledger)
 
@@ -87,28 +87,28 @@ def test_a_damaged_ledger_is_refused(share: float, ledger: Path) -> None:
     start = int(share * len(data)) // 4096 * 4096
     data[start : start + 64] = b"\xff" * 64
     ledger.write_bytes(data)
-    with pytest.raises(InputError, match="damaged"), Ledger.open(ledger) as opened:
+    with pytest.raises(InputError, match="damaged"), SweepLedger.open(ledger) as opened:
         list(opened.last().forecasts())
 
 
 def test_a_truncated_ledger_is_refused(ledger: Path) -> None:
     ledger.write_bytes(ledger.read_bytes()[:-5000])
     with pytest.raises(InputError, match="damaged"):
-        Ledger.open(ledger)
+        SweepLedger.open(ledger)
 
 
 def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
     (tmp_path / "a.db").touch()
     with pytest.raises(InputError, match="has nothing in it yet"):
-        Ledger.read(tmp_path / "a.db")
-    with Ledger.open(tmp_path / "a.db") as opened:
+        SweepLedger.read(tmp_path / "a.db")
+    with SweepLedger.open(tmp_path / "a.db") as opened:
         assert opened.sweeps() == []
 
 
 def test_a_full_disk_is_told_and_all_before_is_kept(ledger: Path) -> None:
     loaded = load_scenario(SMALL, strict=False)
     before = num_forecasts(ledger)
-    with Ledger.open(ledger) as opened:
+    with SweepLedger.open(ledger) as opened:
         opened.begin(loaded)
         pages = opened.store.execute("PRAGMA page_count").fetchone()[0]
         opened.store.execute(f"PRAGMA max_page_count = {pages + 1}")
@@ -116,7 +116,7 @@ def test_a_full_disk_is_told_and_all_before_is_kept(ledger: Path) -> None:
             fill(opened, loaded, InProcess())
         assert opened.last().counts().done >= before
     assert num_forecasts(ledger) >= before
-    with Ledger.open(ledger) as opened:
+    with SweepLedger.open(ledger) as opened:
         assert fill(opened, loaded, InProcess()).counts().done == 16
 
 
@@ -147,7 +147,7 @@ def test_a_ledger_that_cannot_be_written_is_told(ledger: Path, monkeypatch: pyte
     """As root every file can be written, so the file is opened read only."""
     monkeypatch.setattr(module("store"), "_uri", lambda path, mode: f"file:{path}?mode=ro")
     with pytest.raises(InputError, match="cannot be opened or written: attempt to write a readonly database"):
-        Ledger.open(ledger)
+        SweepLedger.open(ledger)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_be_written_is_told(ledger: Path) -> None:
     try:
         assert num_forecasts(ledger) == 8
         with pytest.raises(InputError, match="cannot"):
-            Ledger.open(ledger.parent / "new.db")
+            SweepLedger.open(ledger.parent / "new.db")
     finally:
         ledger.parent.chmod(0o700)
 
@@ -176,7 +176,7 @@ def test_two_writers_at_once_both_go_on(tmp_path: Path) -> None:
     done: list[int] = []
 
     def write() -> None:
-        with Ledger.open(path) as opened:
+        with SweepLedger.open(path) as opened:
             done.append(fill(opened, loaded, InProcess()).counts().done)
 
     writers = [threading.Thread(target=write) for _ in range(2)]
@@ -200,6 +200,6 @@ def test_the_file_system_of_a_path_is_found(tmp_path: Path) -> None:
 
 def test_files_of_several_machines_have_no_write_ahead_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module("store"), "file_system", lambda path: "nfs4")
-    with Ledger.open(tmp_path / "a.db") as opened:
+    with SweepLedger.open(tmp_path / "a.db") as opened:
         assert opened.store.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
         assert fill(opened, load_scenario(SMALL, strict=False), InProcess()).counts().done == 16

@@ -19,7 +19,7 @@ _WORDS = ("name", "description", "$schema")
 """Keys of a scenario that no forecast depends on."""
 
 
-class PointKeys:
+class LedgerKeys:
     """The keys of the points of one scenario. Files that several points name are read once."""
 
     def __init__(self, loaded: Scenario, exact: bool):
