@@ -254,7 +254,8 @@ def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRate
     has_nvlink = len(all_inside) > 0 and bool(topology.is_nvlink[all_inside].all())
     whole, architectures = bus(routes.links), _architectures(topology, gpus)
     num_hosts = len(np.unique(topology.gpu_domains[gpus]))
-    num_found, gb_per_s = found_channels(len(rings), whole / len(rings), num_hosts, *architectures)
+    before = _rings_bytes_per_s_before(topology, gpus, transport) or whole
+    num_found, gb_per_s = found_channels(len(rings), before / len(rings), num_hosts, *architectures)
     return NcclRates(
         whole,
         bus(all_inside),
@@ -263,7 +264,7 @@ def nccl_rates(topology: Topology, gpus: np.ndarray, transport: str) -> NcclRate
         num_found,
         compute_capability(*architectures),
         has_nvlink,
-        gb_per_s * 1e9,
+        gb_per_s * 1e9 * (whole / before if before != whole else 1.0),
         num_hosts > 1 and _hosts_add(topology, gpus),
     )
 
@@ -278,8 +279,19 @@ def num_channels(topology: Topology, gpus: np.ndarray, transport: str = "nccl") 
     """Return the number of channels of an NCCL collective among GPUs [num_ranks]."""
     num_ways = len(_channels(topology, gpus, transport).paths)
     num_hosts = len(by_host(topology.gpu_domains[gpus]))
-    rate = nccl_rates(topology, gpus, transport).bytes_per_s / num_ways
+    before = _rings_bytes_per_s_before(topology, gpus, transport)
+    rate = (before or nccl_rates(topology, gpus, transport).bytes_per_s) / num_ways
     return nccl_channels(num_ways, rate, num_hosts, *_architectures(topology, gpus))
+
+
+def _rings_bytes_per_s_before(topology: Topology, gpus: np.ndarray, transport: str) -> float | None:
+    """Return the rate of all rings before rates were multiplied (`Topology.at_speeds`), in bytes/s; None if none were.
+
+    NCCL keeps the channels that it has with that rate.
+    """
+    if topology.before is None:
+        return None
+    return nccl_rates(as_seen(topology.before, transport), gpus, transport).bytes_per_s
 
 
 def _switch_bytes_per_s(topology: Topology, gpus: np.ndarray) -> float | None:

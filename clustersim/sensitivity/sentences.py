@@ -89,7 +89,7 @@ def _sum(found: Why) -> str:
     total, all_ = sum(each.gain for each in found.gains), found.together.gain
     told = f"everything {percent(found.by)} faster gives {percent(all_)}"
     if abs(found.together.elasticity - 1) > HELPS / 2:
-        told += ", not the same, since some times have no rate here or a library chooses otherwise"
+        told += ", not the same, since some times follow none of these rates"
     if abs(total - all_) < _SHOWS:
         return told
     why = (

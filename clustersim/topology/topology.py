@@ -85,6 +85,7 @@ class Topology:
     first_of_socket: np.ndarray | None = None  # [num_nodes] the GPU whose adapter channels use, if it is not
     # each GPU's own (`one_adapter_per_socket`)
     speeds: Speeds = AS_SHEETS  # of memories whose rates are no links (`core_bytes_per_s`)
+    before: Topology | None = field(default=None, repr=False)  # itself before `at_speeds`
 
     @property
     def num_gpus(self) -> int:
@@ -93,13 +94,14 @@ class Topology:
     def at_speeds(self, speeds: Speeds) -> Topology:
         """Return the same cluster with links and memories as fast as `speeds` say.
 
-        Its routes are the same, and both share those that are found.
+        Its routes are the same, and both share those that are found. It knows itself before, by whose rates a library
+        chose its channels.
         """
         names, kinds = self.link_kinds
         rates = np.array([speeds.of_link(name) for name in names])[kinds]
         delay = 1 / speeds.factor(LATENCY)
         links = replace(self.links, bytes_per_s=self.links.bytes_per_s * rates, latency_s=self.links.latency_s * delay)
-        made = replace(self, links=links, speeds=speeds)
+        made = replace(self, links=links, speeds=speeds, before=self)
         found = ("_routes", "_route_cache", "link_kinds", "gpu_hosts", "gpu_domains")
         vars(made).update({name: getattr(self, name) for name in found})
         return made

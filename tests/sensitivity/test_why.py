@@ -12,6 +12,7 @@ import pytest
 
 import clustersim
 from clustersim.cli import main
+from clustersim.communicator.algorithm import num_channels
 from clustersim.errors import InputError
 from clustersim.hardware.speeds import LATENCY, LIBRARY, Speeds
 from clustersim.scenario import Point, layout, load_scenario
@@ -19,6 +20,7 @@ from clustersim.sensitivity import WHY_SCHEMA, Why, why
 from clustersim.sensitivity.figure import gains_data
 from clustersim.sensitivity.forecasts import forecast_alone
 from clustersim.simulate import Workloads
+from clustersim.simulate.setup import Setup
 
 RING: dict[str, Any] = {
     "name": "ring",
@@ -91,6 +93,16 @@ def test_a_resource_that_is_called_idle_changes_nothing(name: str, texts: tuple[
     run = forecast_alone(point.at_speeds(Speeds.of(idle)), False, Workloads())
     assert idle
     assert run.samples_per_s == found.samples_per_s
+
+
+def test_a_library_keeps_its_channels() -> None:
+    """NCCL has more channels on faster links, and each takes a multiprocessor: a jump that no rate makes."""
+    point = load_scenario("llama-h100", ["num_gpus=8"]).points()[0].point
+    before, after = (Setup(each, detail=False) for each in (point, point.at_speeds(Speeds.of({"link.nvlink-4": 1.1}))))
+    assert num_channels(after.topology, after.gpus(0)) == num_channels(before.topology, before.gpus(0))
+    found = why("llama-h100", ["num_gpus=8"], upgrades=False)
+    assert found.gain("link.nvlink-4").gain > 0
+    assert found.together.elasticity == pytest.approx(1.0, abs=3e-3)
 
 
 def test_stages_keep_their_layers() -> None:
