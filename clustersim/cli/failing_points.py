@@ -30,3 +30,6 @@ STRICT = typer.Option("--strict", help="Check all points before any is run, and 
 POINT_TIMEOUT = typer.Option(
     metavar="TIME", help="The time that a point may take: seconds, or 2m.", parser=seconds_of, show_default=False
 )
+WHERE = typer.Option(
+    metavar="CONDITION", help="Only points for which this holds: 'num_gpus * batch <= 4096'; of several, all."
+)

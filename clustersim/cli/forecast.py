@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT
+from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT, WHERE
 
 if TYPE_CHECKING:
     from clustersim.results import Sweep
@@ -32,12 +32,7 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITION", help="Only points for which this holds: 'num_gpus * batch <= 4096'; of several, all."
-        ),
-    ] = None,
+    where: Annotated[list[str] | None, WHERE] = None,
     measured: Annotated[
         list[str] | None,
         typer.Option(

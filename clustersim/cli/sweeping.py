@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT, WHERE
 from clustersim.cli.failure import report_interrupt
 from clustersim.cli.stopping import Stopping, stoppable
 
@@ -43,20 +44,25 @@ def sweep(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(metavar="N", help="Number of workers; 0: one per core.", min=0)] = 0,
-    on: Annotated[str, typer.Option(metavar="WHERE", help="Where points are simulated: processes, in-process.")] = (
-        "processes"
-    ),
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="processes, in-process, dask, slurm, mpi, or the address of a Dask scheduler: tcp://HOST:PORT.",
+        ),
+    ] = "processes",
+    on_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An argument of SLURM jobs, such as queue=batch or walltime=01:00:00."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the scenario, such as 'batch.per_gpu=32'."),
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first point that cannot be simulated; check all beforehand.")
-    ] = False,
-    point_timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Give a point up after this time; it is a row then.", min=0)
-    ] = None,
+    where: Annotated[list[str] | None, WHERE] = None,
+    strict: Annotated[bool, STRICT] = False,
+    point_timeout: Annotated[float | None, POINT_TIMEOUT] = None,
     retry: Annotated[
         bool, typer.Option("--retry", help="Simulate again the points that were stuck or took too long.")
     ] = False,
@@ -86,9 +92,9 @@ def sweep(
         from clustersim.interchange import check_parquet
 
         check_parquet()
-    executor = open_executor(on, workers)
+    executor = open_executor(on, workers, _pairs(on_option or []))
     with stoppable(json) as stop, SweepLedger.open(ledger) as opened, _kept(opened, stop, json):
-        loaded = load_scenario(scenario, overrides=settings or [], allow_outside=allow_outside, strict=strict)
+        loaded = load_scenario(scenario, settings or [], (), allow_outside, strict, where or [])
         with progress(quiet) as on_progress:
             found = fill(
                 opened,
@@ -194,6 +200,14 @@ def count_words(counts: PointCounts) -> str:
     kinds = ", ".join(f"{kind} {num:,}" for kind, num in counts.failed.items())
     failed = f", {num_failed:,} failed ({kinds})" if num_failed else ""
     return f"{counts.num_points:,} points: {counts.done:,} done{failed}, {counts.left:,} left"
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    """Return the options of an executor by name."""
+    wrong = [text for text in texts if "=" not in text]
+    if wrong:
+        raise typer.BadParameter(f"'{wrong[0]}' is not KEY=VALUE", param_hint="'--on-option'")
+    return dict(text.split("=", 1) for text in texts)
 
 
 def _shard(text: str | None, ledger: Path | None) -> SweepShard | None:

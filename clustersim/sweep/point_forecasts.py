@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from clustersim.errors import ClustersimError, ExecutorError
 from clustersim.results import PointError, Run
@@ -10,12 +11,26 @@ from clustersim.simulate import Forecast
 from clustersim.sweep.executor import Executor
 from clustersim.sweep.task import PointTask, forecast_point
 
+Result = TypeVar("Result")
+
 
 def point_forecasts(executor: Executor, tasks: Iterable[PointTask]) -> Iterator[tuple[int, Forecast]]:
-    """Yield the index of each point with its forecast, as they are done.
+    """Yield the index of each point with its forecast, as they are done; see `point_results`."""
+    return point_results(executor, forecast_point, tasks, lost_point, lambda made: made.run.error)
 
-    A point whose worker ended three times is a run with an error. A point that a worker refuses is checked here; if it
-    is valid here, the worker lacks what this process has, and ExecutorError is raised.
+
+def point_results(
+    executor: Executor,
+    work: Callable[[PointTask], Result],
+    tasks: Iterable[PointTask],
+    on_lost: Callable[[PointTask, str], Result],
+    error_of: Callable[[Result], PointError | None],
+) -> Iterator[tuple[int, Result]]:
+    """Yield the index of each point with what the work made of it, as they are done.
+
+    `on_lost` gives the result of a point whose worker ended three times. A point that a worker refuses, as `error_of`
+    its result says, is checked here; if it is valid here, the worker lacks what this process has, and ExecutorError is
+    raised.
     """
     in_work: dict[int, PointTask] = {}
     confirmed: set[str] = set()
@@ -25,8 +40,8 @@ def point_forecasts(executor: Executor, tasks: Iterable[PointTask]) -> Iterator[
             in_work[number] = task
             yield task
 
-    for number, made in executor.results(forecast_point, taken(), lost_point):
-        task, error = in_work.pop(number), made.run.error
+    for number, made in executor.results(work, taken(), on_lost):
+        task, error = in_work.pop(number), error_of(made)
         if error is not None and error.kind == "refused" and error.message not in confirmed:
             _confirm(task, error)
             confirmed.add(error.message)

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from clustersim.errors import InputError
+from clustersim.results import PointError
 from clustersim.results.files import to_json
 from clustersim.simulate import Forecast
+from clustersim.sweep.point_forecasts import lost_point
 from clustersim.sweep.task import PointTask, forecast_point
 
 _MOST_BYTES = 64 << 20
@@ -28,9 +30,22 @@ class PointEntry:
 def make_entry(task: PointTask) -> PointEntry:
     """Return the entry of a point; called in the worker."""
     start_s = time.monotonic()
-    made = forecast_point(task)
+    return _entry(forecast_point(task), start_s)
+
+
+def lost_entry(task: PointTask, message: str) -> PointEntry:
+    """Return the entry of a point whose workers ended."""
+    return _entry(lost_point(task, message), time.monotonic())
+
+
+def _entry(made: Forecast, start_s: float) -> PointEntry:
     error = made.run.error
     return PointEntry(pack(made), None if error is None else error.kind, time.monotonic() - start_s)
+
+
+def refusal(entry: PointEntry) -> PointError | None:
+    """Return the error of a point that was refused."""
+    return unpack(entry.packed, {}).run.error if entry.kind == "refused" else None
 
 
 def pack(made: Forecast) -> bytes:

@@ -9,10 +9,11 @@ from clustersim.errors import InputError, SimulationError
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
-from clustersim.sweep.ledger.entry import make_entry
+from clustersim.sweep.ledger.entry import lost_entry, make_entry, refusal
 from clustersim.sweep.ledger.ledger import SweepLedger
 from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.sweep_in_ledger import SweepInLedger
+from clustersim.sweep.point_forecasts import point_results
 from clustersim.sweep.task import PointTask
 from clustersim.units import format_duration
 
@@ -53,7 +54,7 @@ def fill(
     total = (shard or SweepShard()).count(len(trees))
     told = _Told(progress, total - len(numbers), total)
     with executor:
-        for place, entry in executor.results(make_entry, tasks()):
+        for place, entry in point_results(executor, make_entry, tasks(), lost_entry, refusal):
             ledger.record(sweep, taken[place], entry)
             if strict and entry.kind is not None:
                 raise _error(sweep, taken[place], entry.kind)
