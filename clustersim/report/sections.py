@@ -37,7 +37,7 @@ def header(sweep: Sweep) -> str:
     The first sentence of the answer is the heading of the page, the others follow it.
     """
     first, *others = findings(sweep)
-    numbers = "".join(tile_html(tile) for tile in tiles(sweep)) if sweep.ran else ""
+    numbers = f'<dl class="tiles">{"".join(map(tile_html, tiles(sweep)))}</dl>' if sweep.ran else ""
     banner = ""
     if sweep.warnings:
         number = plural(len(sweep.warnings), "warning")
@@ -45,8 +45,7 @@ def header(sweep: Sweep) -> str:
     return (
         f'<header><p class="name">{escape(sweep.name)}</p><h1>{escape(first)}</h1>'
         f'<p class="more">{escape(" ".join(others))}</p>'
-        f'<p class="note">{escape(machine(sweep))}</p></header>{banner}'
-        f'<dl class="tiles">{numbers}</dl>'
+        f'<p class="note">{escape(machine(sweep))}</p></header>{banner}{numbers}'
     )
 
 

@@ -73,7 +73,7 @@ class TestRun:
     @pytest.mark.parametrize(
         ("changes", "key", "line"),
         [
-            (["strategy: {kind: server, servers: {on: own-hosts, num: 3}}"], "strategy.servers.num", 7),
+            (["strategy: {kind: server, servers: {on: own-hosts, num: 4}}"], "strategy.servers.num", 7),
             (["jobs: [{num_gpus: 9}]"], "jobs.0.num_gpus", 8),
             (["batch: {per_gpu: 90000}"], "batch.per_gpu", 7),
             (["model: gpt2-xl"], "model", 7),
