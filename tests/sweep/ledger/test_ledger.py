@@ -27,7 +27,7 @@ from tests.sweep.ledger.scenarios import SMALL, module
 class Shuffled(InProcess):
     """Does all items, and gives the results in another order."""
 
-    def results(self, work: Any, items: Any) -> Iterator[tuple[int, Any]]:
+    def results(self, work: Any, items: Any, on_lost: Any = None) -> Iterator[tuple[int, Any]]:
         found = list(super().results(work, items))
         random.Random(3).shuffle(found)
         yield from found
