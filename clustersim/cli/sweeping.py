@@ -78,8 +78,8 @@ def sweep(
     """
     from clustersim.cli.progress import progress
     from clustersim.scenario import load_scenario
-    from clustersim.sweep.ledger import SweepLedger, fill
     from clustersim.sweep.executor_by_name import open_executor
+    from clustersim.sweep.ledger import SweepLedger, fill
 
     part = _shard(shard, ledger)
     if parquet is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clustersim.errors import InputError
+from clustersim.results import PointError
 from clustersim.results.files import to_json
 from clustersim.simulate import Forecast
 from clustersim.sweep.task import PointTask, forecast_point
@@ -18,10 +19,10 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class PointEntry:
-    """A packed forecast, the kind of its error if it has one, and the seconds that the worker took."""
+    """A packed forecast, its error if it has one, and the seconds that the worker took."""
 
     packed: bytes
-    kind: str | None
+    error: PointError | None
     seconds: float
 
 
@@ -29,8 +30,7 @@ def make_entry(task: PointTask) -> PointEntry:
     """Return the entry of a point; called in the worker."""
     start_s = time.monotonic()
     made = forecast_point(task)
-    error = made.run.error
-    return PointEntry(pack(made), None if error is None else error.kind, time.monotonic() - start_s)
+    return PointEntry(pack(made), made.run.error, time.monotonic() - start_s)
 
 
 def pack(made: Forecast) -> bytes:

@@ -55,8 +55,9 @@ def fill(
     with executor:
         for place, entry in executor.results(make_entry, tasks()):
             ledger.record(sweep, taken[place], entry)
-            if strict and entry.kind is not None:
-                raise _error(sweep, taken[place], entry.kind)
+            if strict and entry.error is not None:
+                is_stuck = entry.error.kind in ("stuck", "too-long")
+                raise SimulationError(entry.error.message) if is_stuck else InputError(entry.error.message)
             told.one()
     return sweep
 
@@ -74,10 +75,3 @@ class _Told:
         done = self._before + self._here
         left_s = (time.monotonic() - self._start_s) / self._here * (self._all - done)
         self._progress(done / self._all, f"{done:,} of {self._all:,} points, about {format_duration(left_s)} left")
-
-
-def _error(sweep: SweepInLedger, number: int, kind: str) -> InputError | SimulationError:
-    """Return the error of a point that failed."""
-    made = sweep.forecast(number)
-    message = made.run.error.message if made is not None and made.run.error is not None else kind
-    return SimulationError(message) if kind in ("stuck", "too-long") else InputError(message)

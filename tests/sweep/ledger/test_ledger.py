@@ -59,8 +59,8 @@ def failing(kind: Any) -> Any:
     def make(task: PointTask) -> PointEntry:
         if task.tree.num_gpus == 1:
             return make_entry(task)
-        run = Run.failed(dict(task.tree.axes), 2, PointError(kind, f"it is {kind}"))
-        return PointEntry(pack(Forecast(run, (), (), ())), kind, 0.0)
+        error = PointError(kind, f"it is {kind}")
+        return PointEntry(pack(Forecast(Run.failed(dict(task.tree.axes), 2, error), (), (), ())), error, 0.0)
 
     return make
 
