@@ -20,10 +20,10 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class PointEntry:
-    """A packed forecast, the kind of its error if it has one, and the seconds that the worker took."""
+    """A packed forecast, its error if it has one, and the seconds that the worker took."""
 
     packed: bytes
-    kind: str | None
+    error: PointError | None
     seconds: float
 
 
@@ -39,13 +39,7 @@ def lost_entry(task: PointTask, message: str) -> PointEntry:
 
 
 def _entry(made: Forecast, start_s: float) -> PointEntry:
-    error = made.run.error
-    return PointEntry(pack(made), None if error is None else error.kind, time.monotonic() - start_s)
-
-
-def refusal(entry: PointEntry) -> PointError | None:
-    """Return the error of a point that was refused."""
-    return unpack(entry.packed, {}).run.error if entry.kind == "refused" else None
+    return PointEntry(pack(made), made.run.error, time.monotonic() - start_s)
 
 
 def pack(made: Forecast) -> bytes:

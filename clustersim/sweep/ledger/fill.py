@@ -9,7 +9,7 @@ from clustersim.errors import InputError, SimulationError
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
-from clustersim.sweep.ledger.entry import lost_entry, make_entry, refusal
+from clustersim.sweep.ledger.entry import lost_entry, make_entry
 from clustersim.sweep.ledger.ledger import SweepLedger
 from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.sweep_in_ledger import SweepInLedger
@@ -54,10 +54,11 @@ def fill(
     total = (shard or SweepShard()).count(len(trees))
     told = _Told(progress, total - len(numbers), total)
     with executor:
-        for place, entry in point_results(executor, make_entry, tasks(), lost_entry, refusal):
+        for place, entry in point_results(executor, make_entry, tasks(), lost_entry, lambda entry: entry.error):
             ledger.record(sweep, taken[place], entry)
-            if strict and entry.kind is not None:
-                raise _error(sweep, taken[place], entry.kind)
+            if strict and entry.error is not None:
+                is_stuck = entry.error.kind in ("stuck", "too-long")
+                raise SimulationError(entry.error.message) if is_stuck else InputError(entry.error.message)
             told.one()
     return sweep
 
@@ -75,10 +76,3 @@ class _Told:
         done = self._before + self._here
         left_s = (time.monotonic() - self._start_s) / self._here * (self._all - done)
         self._progress(done / self._all, f"{done:,} of {self._all:,} points, about {format_duration(left_s)} left")
-
-
-def _error(sweep: SweepInLedger, number: int, kind: str) -> InputError | SimulationError:
-    """Return the error of a point that failed."""
-    made = sweep.forecast(number)
-    message = made.run.error.message if made is not None and made.run.error is not None else kind
-    return SimulationError(message) if kind in ("stuck", "too-long") else InputError(message)

@@ -149,14 +149,14 @@ class SweepLedger:
     def record(self, sweep: SweepInLedger, number: int, entry: PointEntry) -> None:
         """Keep what a point gave, in a transaction of its own."""
         with explained(self.path), transaction(self.store):
-            if entry.kind is None:
+            if entry.error is None:
                 self.store.execute(
                     "INSERT OR IGNORE INTO forecasts SELECT key, ?, ? FROM points WHERE sweep = ? AND number = ?",
                     (entry.packed, entry.seconds, sweep.number, number),
                 )
                 self.store.execute("DELETE FROM failures WHERE sweep = ? AND number = ?", (sweep.number, number))
             else:
-                row = (sweep.number, number, entry.kind, entry.packed, entry.seconds)
+                row = (sweep.number, number, entry.error.kind, entry.packed, entry.seconds)
                 self.store.execute("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", row)
 
     def dump(self) -> Iterator[tuple[object, ...]]:

@@ -88,13 +88,6 @@ class SweepInLedger:
                 if packed is not None:
                     yield unpack(packed, json.loads(axes))
 
-    def forecast(self, number: int) -> Forecast | None:
-        """Return the forecast of a point, or its failure; None if it is not simulated yet."""
-        query = f"SELECT p.axes, coalesce(f.forecast, e.forecast) {_RESULTS} AND p.number = ?"
-        with explained(self._path):
-            axes, packed = self._store.execute(query, (self.number, 1, 0, number)).fetchone()
-        return None if packed is None else unpack(packed, json.loads(axes))
-
     def rows(self) -> Iterator[dict[str, Cell]]:
         """Yield the rows of `Sweep.to_rows` one by one."""
         for made in self.forecasts():

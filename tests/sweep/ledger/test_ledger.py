@@ -27,7 +27,7 @@ from tests.sweep.ledger.scenarios import SMALL, module
 class Shuffled(InProcess):
     """Does all items, and gives the results in another order."""
 
-    def results(self, work: Any, items: Any) -> Iterator[tuple[int, Any]]:
+    def results(self, work: Any, items: Any, on_lost: Any = None) -> Iterator[tuple[int, Any]]:
         found = list(super().results(work, items))
         random.Random(3).shuffle(found)
         yield from found
@@ -59,8 +59,8 @@ def failing(kind: Any) -> Any:
     def make(task: PointTask) -> PointEntry:
         if task.tree.num_gpus == 1:
             return make_entry(task)
-        run = Run.failed(dict(task.tree.axes), 2, PointError(kind, f"it is {kind}"))
-        return PointEntry(pack(Forecast(run, (), (), ())), kind, 0.0)
+        error = PointError(kind, f"it is {kind}")
+        return PointEntry(pack(Forecast(Run.failed(dict(task.tree.axes), 2, error), (), (), ())), error, 0.0)
 
     return make
 

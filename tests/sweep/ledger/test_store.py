@@ -203,3 +203,26 @@ def test_files_of_several_machines_have_no_write_ahead_log(tmp_path: Path, monke
     with SweepLedger.open(tmp_path / "a.db") as opened:
         assert opened.store.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
         assert fill(opened, load_scenario(SMALL, strict=False), InProcess()).counts().done == 16
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_a_disk_that_is_full_keeps_what_was_done(tmp_path: Path) -> None:
+    disk, path, loaded = tmp_path / "disk", tmp_path / "disk" / "a.db", load_scenario(SMALL, strict=False)
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=140k", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        with pytest.raises(LedgerError, match="full; free some space"), SweepLedger.open(path) as opened:
+            fill(opened, loaded, InProcess())
+        before = num_forecasts(path)
+        subprocess.run(["mount", "-o", "remount,size=4m", disk], check=True)
+        assert num_forecasts(path) == before
+        with SweepLedger.open(path) as opened:
+            assert fill(opened, loaded, InProcess()).counts().done == 16
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        assert num_forecasts(path) == 16
+        with pytest.raises(InputError, match="cannot be opened or written: attempt to write a readonly database"):
+            SweepLedger.open(path)
+    finally:
+        subprocess.run(["umount", disk], check=True)
