@@ -27,7 +27,7 @@ _ONE_AT_A_TIME = Lock()
 
 
 class WorkerVersions(NamedTuple):
-    """WorkerVersions that results depend on."""
+    """Versions of a worker that results depend on."""
 
     clustersim: str
     python: str
