@@ -26,8 +26,8 @@ _ONE_AT_A_TIME = Lock()
 """A process does one batch at a time, however many threads it has."""
 
 
-class Versions(NamedTuple):
-    """Versions that results depend on."""
+class WorkerVersions(NamedTuple):
+    """Versions of a worker that results depend on."""
 
     clustersim: str
     python: str
@@ -77,12 +77,12 @@ class Packed(NamedTuple):
     @classmethod
     def of(cls, work: Callable[[Any], Any], items: Sequence[Any]) -> Self:
         """Return the batch of some items. What they share is in it once."""
-        return cls(tuple(Versions.here()), os.getcwd(), pickle.dumps((work, items), protocol=5))
+        return cls(tuple(WorkerVersions.here()), os.getcwd(), pickle.dumps((work, items), protocol=5))
 
 
 def do_batch(versions: tuple[str, ...], folder: str, content: bytes) -> bytes:
     """Do the work on the items of a batch in a worker; return the pickled `Done`."""
-    Versions(*versions).check(Versions.here(), f"{platform.node()} (process {os.getpid()})")
+    WorkerVersions(*versions).check(WorkerVersions.here(), f"{platform.node()} (process {os.getpid()})")
     with _ONE_AT_A_TIME, _working_in(folder), rare_collections():
         work, items = pickle.loads(content)
         done = _done(work, items)

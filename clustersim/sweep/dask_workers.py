@@ -20,7 +20,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.deploy.cluster import Cluster
 
 from clustersim.errors import ClustersimError, ExecutorError, InputError
-from clustersim.sweep.batch import Done, Packed, Versions, do_batch
+from clustersim.sweep.batch import Done, Packed, WorkerVersions, do_batch
 from clustersim.sweep.dispatch import Lost, dispatch
 from clustersim.sweep.pool import children, end_children, num_cores
 
@@ -176,7 +176,7 @@ class DaskWorkers:
 
     def _check_versions(self) -> None:
         """Raise InputError if a worker has another clustersim, Python or numpy than this process."""
-        here = Versions.here()
+        here = WorkerVersions.here()
         for worker, found in self._open().run(eval, _VERSIONS, on_error="return").items():
             if isinstance(found, Exception):
                 message = f"the worker {worker} cannot load clustersim and numpy ({type(found).__name__}: {found})"

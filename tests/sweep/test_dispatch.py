@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from clustersim.errors import ExecutorError, InputError
-from clustersim.sweep.batch import BATCH_S, Done, Packed, Versions, do_batch
+from clustersim.sweep.batch import BATCH_S, Done, Packed, WorkerVersions, do_batch
 from clustersim.sweep.dispatch import Lost, dispatch
 
 
@@ -150,7 +150,7 @@ def test_a_worker_of_another_version_refuses_a_batch_before_it_reads_it() -> Non
 
 
 def test_versions_that_are_missing_are_named() -> None:
-    here = Versions.here()
+    here = WorkerVersions.here()
     here.check(here, "a")
     with pytest.raises(InputError, match="the worker a has clustersim not at all"):
         here.check(["", *here[1:]], "a")
