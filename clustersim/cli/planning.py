@@ -43,7 +43,10 @@ def plan(
     ] = None,
     also: Annotated[
         str | None,
-        typer.Option(metavar="KEY[,KEY]...", help="Also compare: sharding_over, offload, recompute, dualpipe, expert_exchange, or all."),
+        typer.Option(
+            metavar="KEY[,KEY]...",
+            help="Also compare: sharding_over, offload, recompute, dualpipe, expert_exchange, or all.",
+        ),
     ] = None,
     across_hosts: Annotated[
         bool, typer.Option("--across-hosts", help="Allow GPUs of several hosts to split a layer.")
