@@ -179,10 +179,12 @@ def plan(
     """Return the best layouts of a scenario's model on each number of GPUs.
 
     Keys that the scenario gives under `parallelism` are fixed; all other keys there are varied. `batches` are global
-    batch sizes, by default the scenario's. GPUs that split layers share a host unless `across_hosts`. `sharding_over`
-    and `offload` are compared if they are in `also`. `workers` is the number of processes, 0 for one per core; the
-    result does not depend on it. Simulated layouts are saved in the file `resume`; those that are
-    already there for the same request are not simulated again. After `time_limit_s` no further layout is simulated.
+    batch sizes, by default the scenario's. GPUs that split layers share a host unless `across_hosts`. What is in `also`
+    is compared too: `sharding_over`, `offload`, `recompute`, `dualpipe`, `expert_exchange`, or `all` of them. `workers`
+    is the number of processes, 0 for one per core; the result of a search that is done does not depend on it. Simulated
+    layouts are saved in the file `resume`; those that are already there for the same request are not simulated again.
+    After `time_limit_s` the search ends with the best layouts so far, as soon as a layout in work is simulated; the
+    layout of the rule of thumb is simulated whatever the time.
     """
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
