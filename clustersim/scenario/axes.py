@@ -14,7 +14,7 @@ from clustersim.reading.explain import Problem, got_text
 from clustersim.reading.shape import takes_list
 from clustersim.reading.tree import Path, TreeNode, dotted
 from clustersim.scenario.point import Point
-from clustersim.scenario.spaces import ListAxis, NoAxis, Product, Space
+from clustersim.scenario.spaces import AllCombinations, ListAxis, NoAxis, PointSpace
 from clustersim.scenario.sweep_keys import MAX_POINTS
 
 _TRIED = 16
@@ -24,23 +24,23 @@ _NEVER_AXES = ("name", "description", "$schema", "extends", "measured", "cases",
 Validate = Callable[[TreeNode], tuple[Point | None, list[Problem]]]
 
 
-def list_axes(root: TreeNode, validate: Validate, num_before: int = 1) -> Space:
+def list_axes(root: TreeNode, validate: Validate, num_before: int = 1) -> PointSpace:
     """Return the space of all lists of a tree that are axes; the first axis in the file changes slowest.
 
     The axes below one key of the scenario do not depend on the values of other keys. Within a key, the axes after
     a number or a name are those after any other one; only a map, a list or a `kind` may be followed by axes of its own.
     `num_before` is the number of settings that the space is multiplied by.
     """
-    parts: list[Space] = []
+    parts: list[PointSpace] = []
     for key, node in root.children.items():
         if key not in _NEVER_AXES and any(_lists(node, (key,), with_top=True)):
             parts.append(_of_key(root, key, num_before, validate))
             num_before *= parts[-1].size
             _, root = parts[-1].at(0, root)
-    return Product(parts) if parts else NoAxis()
+    return AllCombinations(parts) if parts else NoAxis()
 
 
-def _of_key(root: TreeNode, key: str, num_before: int, validate: Validate) -> Space:
+def _of_key(root: TreeNode, key: str, num_before: int, validate: Validate) -> PointSpace:
     """Return the space of the axes below one key of the scenario."""
     problems = validate(root)[1]
     path = next(_axes(root, key, problems, validate), None) if problems else None
@@ -48,7 +48,7 @@ def _of_key(root: TreeNode, key: str, num_before: int, validate: Validate) -> Sp
         return NoAxis()
     elements = _elements(root, path, MAX_POINTS // num_before)
     num_points, shared = num_before * len(elements), None
-    after: list[Space] = []
+    after: list[PointSpace] = []
     for element in elements:
         if isinstance(element.value, dict | list) or path[-1] in _TAGS:
             after.append(_of_key(root.put(path, element), key, num_points, validate))

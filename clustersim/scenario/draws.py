@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clustersim.errors import InputError
-from clustersim.scenario.sweep_keys import Draws, Range
+from clustersim.scenario.sweep_keys import DrawRange, SweepDraws
 from clustersim.seeding import stream
 from clustersim.units import read_quantity
 
@@ -20,7 +20,7 @@ Quantile = Callable[[float], Any]
 """Returns the value at a share of a range, 0 to 1 (excluded)."""
 
 
-def drawn(draws: Draws, method: str) -> list[Callable[[int], Any]]:
+def drawn(draws: SweepDraws, method: str) -> list[Callable[[int], Any]]:
     """Return for each key a function of the number of the point that returns its value.
 
     Of `random` draws, the first points do not depend on how many there are. A Latin hypercube (McKay, Beckman and
@@ -29,7 +29,7 @@ def drawn(draws: Draws, method: str) -> list[Callable[[int], Any]]:
     return [_of_key(draws, method, key, values) for key, values in draws.keys.items()]
 
 
-def _of_key(draws: Draws, method: str, key: str, values: list[Any] | Range) -> Callable[[int], Any]:
+def _of_key(draws: SweepDraws, method: str, key: str, values: list[Any] | DrawRange) -> Callable[[int], Any]:
     try:
         quantile = _of_list(values) if isinstance(values, list) else _of_range(values)
     except InputError as error:
@@ -46,7 +46,7 @@ def _of_list(values: Sequence[Any]) -> Quantile:
     return lambda share: values[floor(share * len(values))]
 
 
-def _of_range(bounds: Range) -> Quantile:
+def _of_range(bounds: DrawRange) -> Quantile:
     """Return the value at a share of a range, as a number or a text with the unit of its largest value."""
     low, high, unit, factor = _bounds(bounds)
     is_whole = isinstance(bounds.min, int) and isinstance(bounds.max, int)
@@ -62,7 +62,7 @@ def _of_range(bounds: Range) -> Quantile:
     return lambda share: _written(low + (high - low) * share, factor, unit, is_whole)
 
 
-def _bounds(bounds: Range) -> tuple[float, float, str, float]:
+def _bounds(bounds: DrawRange) -> tuple[float, float, str, float]:
     """Return the bounds of a range in SI units, and the unit of quantities with its size; refuse wrong ones."""
     unit, factor = "", 1.0
     if isinstance(bounds.min, str) or isinstance(bounds.max, str):

@@ -9,7 +9,7 @@ from typing import Any, overload
 from clustersim.errors import InputError
 from clustersim.reading import TreeNode
 from clustersim.scenario.point import Point
-from clustersim.scenario.spaces import Space
+from clustersim.scenario.spaces import PointSpace
 from clustersim.scenario.validate import checked
 
 
@@ -47,7 +47,7 @@ class PointTree:
 class PointTrees(Sequence[PointTree]):
     """All settings of a scenario's axes; each is made when it is asked for, and none is kept."""
 
-    def __init__(self, space: Space, root: TreeNode):
+    def __init__(self, space: PointSpace, root: TreeNode):
         self.space = space
         self._root = root
 

@@ -23,7 +23,7 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NEVER_AXES = ("$schema", "name", "description", "extends", "cases", "sweep", "measured", "source", "note")
-_OF_SWEEP = ("SweepKeys", "Draws", "Range")
+_OF_SWEEP = ("SweepKeys", "SweepDraws", "DrawRange")
 _HOISTED_CHARACTERS = 120
 
 

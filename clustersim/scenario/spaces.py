@@ -26,7 +26,7 @@ Put = Callable[[TreeNode, Path, TreeNode], TreeNode]
 """Returns a tree with a value at a path."""
 
 
-class Space(ABC):
+class PointSpace(ABC):
     """Settings of axes, numbered from 0: the first axis changes slowest."""
 
     size: int
@@ -48,7 +48,7 @@ class Space(ABC):
 
 
 @dataclass(frozen=True)
-class NoAxis(Space):
+class NoAxis(PointSpace):
     """The one setting of a tree without axes."""
 
     size: int = 1
@@ -61,14 +61,14 @@ class NoAxis(Space):
 
 
 @dataclass(frozen=True)
-class ListAxis(Space):
+class ListAxis(PointSpace):
     """A list of values at a path; after each value come the axes of its own space, which several values may share."""
 
     key: str
     path: Path
     labels: Sequence[Any]
     elements: Sequence[TreeNode]
-    after: Sequence[Space]
+    after: Sequence[PointSpace]
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -94,7 +94,7 @@ class ListAxis(Space):
 
 
 @dataclass(frozen=True)
-class Rows(Space):
+class Rows(PointSpace):
     """Axes that go together: row `number` has a value for each of the paths."""
 
     paths: Sequence[Path]
@@ -116,10 +116,10 @@ class Rows(Space):
 
 
 @dataclass(frozen=True)
-class Product(Space):
+class AllCombinations(PointSpace):
     """All combinations of independent spaces; the first changes slowest."""
 
-    parts: Sequence[Space]
+    parts: Sequence[PointSpace]
 
     @cached_property
     def _strides(self) -> list[int]:
@@ -155,13 +155,13 @@ class Product(Space):
 
 
 @dataclass(frozen=True)
-class Cases(Space):
+class Cases(PointSpace):
     """Named trees, each with a space of its own."""
 
     key: str
     names: Sequence[str]
     trees: Sequence[TreeNode]
-    spaces: Sequence[Space]
+    spaces: Sequence[PointSpace]
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -193,10 +193,10 @@ class Cases(Space):
 
 
 @dataclass(frozen=True)
-class Selected(Space):
+class Selected(PointSpace):
     """Some settings of a space, and among them those in which each value of each axis occurs."""
 
-    space: Space
+    space: PointSpace
     numbers: Sequence[int]
     first_of_values: Sequence[int]
 

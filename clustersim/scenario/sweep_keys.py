@@ -26,7 +26,7 @@ def _in_a_list(value: Any) -> Any:
     return [value] if isinstance(value, dict | str) else value
 
 
-class Range(Spec):
+class DrawRange(Spec):
     """Values between two bounds, both included: numbers, or quantities with a unit."""
 
     min: int | float | str = Field(description="the smallest value, such as 8 or 100 Gbit/s")
@@ -37,13 +37,13 @@ class Range(Spec):
     )
 
 
-class Draws(Spec):
+class SweepDraws(Spec):
     """Points that are drawn at random, the same ones on every machine."""
 
     points: Annotated[int, Field(ge=1, le=MAX_POINTS), BeforeValidator(whole)] = Field(
         description="how many points are drawn"
     )
-    keys: Annotated[dict[str, Values | Range], Field(min_length=1)] = Field(
+    keys: Annotated[dict[str, Values | DrawRange], Field(min_length=1)] = Field(
         description="what is drawn: dotted keys of the scenario, each with a list of values or {min: ..., max: ...}"
     )
     seed: int = Field(default=0, ge=0, description="seed of the draws, apart from the seed of the simulation")
@@ -60,8 +60,8 @@ class SweepKeys(Spec):
         description="lists of equal length whose values go together: {num_gpus: [8, 16], batch.global: [64, 128]}; "
         "of a list of such maps, each is one axis",
     )
-    random: Draws | None = Field(default=None, description="points that are drawn independently of each other")
-    latin_hypercube: Draws | None = Field(
+    random: SweepDraws | None = Field(default=None, description="points that are drawn independently of each other")
+    latin_hypercube: SweepDraws | None = Field(
         default=None,
         alias="latin-hypercube",
         description="points that are drawn so that each key has one value in each of as many equal parts of its range",

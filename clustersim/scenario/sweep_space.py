@@ -11,15 +11,15 @@ from clustersim.scenario.axes import Validate, labels, list_axes
 from clustersim.scenario.draws import drawn
 from clustersim.scenario.merge import merge
 from clustersim.scenario.overrides import CASE, set_node
-from clustersim.scenario.spaces import Cases, Product, Put, Rows, Space
-from clustersim.scenario.sweep_keys import MAX_POINTS, Draws, SweepKeys, read_points_keys, without_points_keys
+from clustersim.scenario.spaces import AllCombinations, Cases, PointSpace, Put, Rows
+from clustersim.scenario.sweep_keys import MAX_POINTS, SweepDraws, SweepKeys, read_points_keys, without_points_keys
 from clustersim.scenario.where import selected
 
 Opened = Callable[[TreeNode], TreeNode]
 """Returns a tree with the cluster itself in place of its name."""
 
 
-def space_of(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Space, TreeNode]:
+def space_of(root: TreeNode, validate: Validate, opened: Opened) -> tuple[PointSpace, TreeNode]:
     """Return the space of all points of a scenario, and the tree that it starts from.
 
     Raise InputError for mistakes in the keys that say which points there are, and for too many points.
@@ -46,7 +46,7 @@ def _once(opened: Opened) -> Opened:
     return open_it
 
 
-def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Space, TreeNode]:
+def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[PointSpace, TreeNode]:
     """Return the space of all points before `where` leaves some out."""
     keys = read_points_keys(root)
     base = without_points_keys(root)
@@ -54,13 +54,13 @@ def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Spa
     if keys.cases is None:
         return _of_tree(base, parts, validate, 1, root), base
     trees = [merge(base, case) for case in root.children["cases"].children.values()]
-    spaces: list[Space] = []
+    spaces: list[PointSpace] = []
     for tree in trees:
         spaces.append(_of_tree(tree, parts, validate, len(trees), root))
     return Cases(CASE, list(keys.cases), trees, spaces), base
 
 
-def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int, root: TreeNode) -> Space:
+def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int, root: TreeNode) -> PointSpace:
     """Return the space of the lists in a tree and of these parts; `root` has the places of mistakes."""
     started = tree
     for part in parts:
@@ -71,7 +71,7 @@ def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_befo
         except InputError:  # the map that it belongs to is itself a list, of which a point has one element
             continue
     lists = list_axes(started, validate, num_before)
-    return Product([lists, *parts]) if parts else lists
+    return AllCombinations([lists, *parts]) if parts else lists
 
 
 def _check_size(part: Rows, num_points: int, root: TreeNode) -> None:
@@ -118,7 +118,7 @@ def _together(lists: dict[str, TreeNode], name: str, put: Put) -> Rows:
     return Rows([tuple(key.split(".")) for key in lists], len(rows), rows.__getitem__, put, name)
 
 
-def _drawn(node: TreeNode, name: str, draws: Draws, put: Put) -> Rows:
+def _drawn(node: TreeNode, name: str, draws: SweepDraws, put: Put) -> Rows:
     """Return drawn points; each value has the place of its key."""
     places = [key.place for key in node.children["keys"].children.values()]
     try:

@@ -20,7 +20,7 @@ from clustersim.reading.shape import places_of
 from clustersim.reading.tree import dotted
 from clustersim.scenario.point import Point
 from clustersim.scenario.software_keys import STAYS
-from clustersim.scenario.spaces import Axes, Selected, Space
+from clustersim.scenario.spaces import Axes, PointSpace, Selected
 from clustersim.spec import is_of_software
 from clustersim.units import read_quantity
 
@@ -128,7 +128,7 @@ def with_where(root: TreeNode, texts: Sequence[str]) -> TreeNode:
     return root.with_value({**root.children, "sweep": whole})
 
 
-def selected(space: Space, root: TreeNode, where: TreeNode | None, opened: Opened) -> Space:
+def selected(space: PointSpace, root: TreeNode, where: TreeNode | None, opened: Opened) -> PointSpace:
     """Return the settings of a space for which all conditions hold.
 
     Raise InputError for a wrong condition, an unknown key, and if no point is left.
@@ -178,7 +178,9 @@ def parse_condition(text: str, place: Place = _OPTION) -> Condition:
         tree = ast.parse(_TOKEN.sub(in_python, text).strip(), mode="eval")
         compiled = _Compiler(tuple(keys)).of(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        message = f"expected a condition such as 'num_gpus * batch.per_gpu <= 4096' (got '{text[:60]}')"
+        message = (
+            f"expected a condition such as 'num_gpus * batch.per_gpu <= 4096', with texts in quotes (got '{text[:60]}')"
+        )
         raise InputError(_mistake(place, message, text)) from None
     except _WrongError as error:
         raise InputError(_mistake(place, f"'{text[:60]}': {error}", text)) from None
@@ -318,7 +320,7 @@ def _default(root: TreeNode, path: Path) -> Any:
     return _number_of(found[0].default)
 
 
-def _check_keys(conditions: Sequence[Condition], space: Space, root: TreeNode) -> None:
+def _check_keys(conditions: Sequence[Condition], space: PointSpace, root: TreeNode) -> None:
     """Refuse keys that no scenario has, and that are no axis of this one."""
     for condition in conditions:
         for path in condition.keys:
@@ -331,7 +333,7 @@ def _check_keys(conditions: Sequence[Condition], space: Space, root: TreeNode) -
                 raise InputError(condition.mistake(message, name))
 
 
-def _is_key(path: Path, space: Space, root: TreeNode) -> bool:
+def _is_key(path: Path, space: PointSpace, root: TreeNode) -> bool:
     above = path[:-1]
     if any(field_of(model, str(path[-1])) is not None for model in models_at(Point, TreeNode({}, Place()), above)):
         return True

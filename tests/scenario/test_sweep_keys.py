@@ -113,7 +113,7 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
             "sweep.random.keys.topology.link",
             "units of one kind",
         ),
-        ("{random: {points: 400, keys: {seed: [1]}}, grid: {replicates: [" + f"{MANY}]}}}}", "sweep.random", "more than"),
+        (f"{{grid: {{seed: [{MANY}]}}, random: {{points: 400, keys: {{epochs: [1]}}}}}}", "sweep.random", "more than"),
         ("{grid: {sede: [1, 2]}}", "sede", "did you mean 'seed'?"),
         ("{grid: {num_gpus: [0, 2]}}", "num_gpus", "at least 1"),
     ],

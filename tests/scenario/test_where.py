@@ -14,7 +14,7 @@ from clustersim.errors import InputError
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.scenario.where import parse_condition
 
-Load = Callable[[str, str], Scenario]
+Load = Callable[..., Scenario]
 
 LISTS = """\
 num_gpus: [2, 4, 8]
