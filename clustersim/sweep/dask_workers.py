@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster
@@ -210,9 +211,8 @@ def slurm_cluster(workers: int, options: Mapping[str, str]) -> Callable[[], Clus
 
     def open_cluster() -> Cluster:
         from dask_jobqueue import SLURMCluster
-        from ruamel.yaml import YAML
 
-        given = {key.replace("-", "_"): YAML(typ="safe").load(value) for key, value in options.items()}
+        given = {key.replace("-", "_"): _value(text) for key, text in options.items()}
         given.setdefault("scheduler_options", {"dashboard_address": ":0"})
         usual = {"cores": 1, "processes": 1, "memory": "2 GiB"}
         for key, value in usual.items():
@@ -226,6 +226,13 @@ def slurm_cluster(workers: int, options: Mapping[str, str]) -> Callable[[], Clus
         return cluster
 
     return open_cluster
+
+
+def _value(text: str) -> Any:
+    """Return the value of an option as YAML; a time such as 01:00:00 is a text."""
+    from ruamel.yaml import YAML
+
+    return text if re.fullmatch(r"[\d:-]*:[\d:]*", text) else YAML(typ="safe").load(text)
 
 
 def _say_less() -> None:
