@@ -46,7 +46,8 @@ def _type_of(model: Any, name: str) -> TypeAdapter[Any] | None:
     checked = {each for check in checks for each in check.info.fields}
     if field is None or any(model.model_fields[each] is field for each in checked if each in model.model_fields):
         return None
-    return TypeAdapter(Annotated[field.annotation, field])
+    kind: Any = Annotated[field.annotation, field]
+    return TypeAdapter(kind)
 
 
 def _takes(key: TypeAdapter[Any], text: str) -> bool:
