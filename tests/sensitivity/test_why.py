@@ -183,7 +183,7 @@ def test_a_large_sweep_says_how_to_select() -> None:
 
 
 def test_a_case_or_a_point_of_sweep_is_explained() -> None:
-    """Values come from `cases` and `sweep`, whose conditions are not for upgrades: with 8 GPUs `where` does not hold."""
+    """The conditions of `sweep` are not for upgrades: with 8 GPUs `where` does not hold."""
     swept = {
         **RING,
         "cases": {"slow": {"topology": {"link": "1 Gbit/s"}}, "fast": {}},
