@@ -88,8 +88,13 @@ class Bounding:
         return None if found is None or not self._fits_in_hosts(found[1]) else found[1]
 
     def _computing(self, family: Family, known: Candidate) -> Candidate | None:
-        """Return a family with the compute of its busiest stage, with the least recomputation."""
-        return self._checked(family, lambda: replace(known, least_s=self._compute_s(family[0])))
+        """Return a family with the compute of its busiest stage, with the least recomputation; its bubble is expected."""
+
+        def computing() -> Candidate:
+            least_s = self._compute_s(family[0])
+            return replace(known, least_s=least_s, expected_s=least_s * (1 + _bubble(family[0])))
+
+        return self._checked(family, computing)
 
     def _fitting(self, family: Family, known: Candidate) -> Candidate | None:
         """Return the fastest layout of a family that fits, with the bound of its passes and its exchange."""
@@ -156,3 +161,10 @@ class Bounding:
     def _least_s(self, choice: Choice) -> float:
         bound = min_iteration_s if choice.has_closed_form else mean_compute_s
         return bound(self.costs[choice.num_gpus], choice)
+
+
+def _bubble(choice: Choice) -> float:
+    """Return about how long a stage waits for others, as a share of its compute."""
+    layout, num_stages = choice.layout, choice.grid.pipeline
+    passes = 3 if layout.schedule == "zero-bubble" else 1  # only one of a micro-batch's passes is waited for
+    return (num_stages - 1) / (layout.micro_batches * layout.chunks * passes)

@@ -19,7 +19,7 @@ from clustersim.planner.as_run import AS_RUN, run_times
 from clustersim.planner.bounding import NO_HOST_MEMORY, Bounding
 from clustersim.planner.journal import Journal, key_of
 from clustersim.planner.objective import NAMES, Objective, dollars_per_sample, joules_per_sample
-from clustersim.planner.queue import LayoutQueue
+from clustersim.planner.queue import Candidate, LayoutQueue
 from clustersim.planner.reasons import reason
 from clustersim.planner.request import PlanRequest, plan_request
 from clustersim.planner.rule_of_thumb import RULE_OF_THUMB, rules_of_thumb
@@ -40,6 +40,9 @@ STOPPED = "it was not simulated before the search was stopped"
 
 _SEARCH_SHARE = 0.85
 """Share of a time limit for the search; the rest is for variants of the best, and for the best as run."""
+
+_MOST_SHARE = 0.2
+"""Most of a time limit for the simulation of one layout, until all others have been simulated."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +186,8 @@ def plan(
     is compared too: `sharding_over`, `offload`, `recompute`, `dualpipe`, `expert_exchange`, or `all` of them. `workers`
     is the number of processes, 0 for one per core; the result of a search that is done does not depend on it. Simulated
     layouts are saved in the file `resume`; those that are already there for the same request are not simulated again.
-    After `time_limit_s` the search ends with the best layouts so far, as soon as a layout in work is simulated; the
-    layout of the rule of thumb is simulated whatever the time.
+    After `time_limit_s` the search ends with the best layouts so far; if there is none, the layout of the rule of thumb
+    is simulated whatever the time.
     """
     if objective not in NAMES:
         raise unknown_name("objective", objective, NAMES)
@@ -221,7 +224,8 @@ class _Planning:
         self._objective = Objective(next(name for name in NAMES if name == objective), self._priced)
         self._queue = LayoutQueue(self._layouts.families, self._objective, self._layouts.steps, self._check)
         self._search, self._tuned = Search(), list[SimulatedLayout]()
-        self._rule: SimulatedLayout | None = None
+        self._rules: list[Candidate] | None = None
+        self._most_s = None if time_limit_s is None else _MOST_SHARE * time_limit_s
         self._is_tuned = False
         self._ended: Ended = "interrupted"
         self._runs: dict[str, float] = {}
@@ -232,12 +236,12 @@ class _Planning:
         """Return the plan, partial after an interruption; raise InputError if no layout fits."""
         search = self._search
         try:
-            for act in (self._simulate, self._improve):
-                try:
-                    with ProcessPool(workers) as pool:
+            with ProcessPool(workers) as pool:
+                for act in (self._simulate, self._have_one, self._improve):
+                    try:
                         act(pool)
-                except TimeIsUp:
-                    self._ended = "time"
+                    except TimeIsUp:
+                        self._ended = "time"
         except KeyboardInterrupt:
             self._ended = "interrupted"
             if not search.simulated and not search.unfinished:
@@ -252,7 +256,7 @@ class _Planning:
 
     def _plan(self) -> Plan:
         request, every = self._request, [*self._search.simulated, *self._tuned]
-        best = self._best_of_each(every)
+        best, rule = self._best_of_each(every), self._rule
         entries = tuple(self._entry(each, best[0]) for each in best)
         discarded = {why: num for why, num in self._layouts.discarded.items() if num}
         tokens = self._layouts.costs[request.num_gpus[0]].setup.model.tokens
@@ -272,7 +276,7 @@ class _Planning:
             fixed=request.given,
             tokens_per_sample=tokens,
             ended=self._ended,
-            rule_of_thumb=None if self._rule is None else self._entry(self._rule, best[0]),
+            rule_of_thumb=None if rule is None else self._entry(rule, best[0]),
             gap=self._gap(best[0]),
             simulated=entries,
             gpu_memory_bytes=self._gpu.memory_bytes,
@@ -282,21 +286,36 @@ class _Planning:
         )
 
     def _simulate(self, pool: ProcessPool) -> None:
-        """Simulate the rule of thumb, then the layouts that may be among the best."""
-        search = self._search
-        self._on_progress(0.0, "rule of thumb")
-        self._follow_rule(Simulator(self._request.point, pool, self._journal))
+        """Simulate the rule of thumb and the layouts that may be among the best."""
         self._queue.bound_all()
-        simulator = Simulator(self._request.point, pool, self._journal, self._deadlines[0])
-        simulate_best_first(simulator, self._queue, self._objective, self._top, self._on_progress, search)
+        self._rules = self._of_rule()
+        point, (deadline, _) = self._request.point, self._deadlines
+        simulator = Simulator(point, pool, self._journal, deadline, self._most_s)
+        simulate_best_first(
+            simulator, self._queue, self._objective, self._top, self._on_progress, self._search, self._rules
+        )
         self._ended = "done"
 
-    def _follow_rule(self, simulator: Simulator) -> None:
-        """Simulate the layouts of the rule of thumb, whatever the time; the first search is never worse."""
+    def _of_rule(self) -> list[Candidate]:
+        """Return the layouts of the rule of thumb."""
         rules = rules_of_thumb(self._layouts.families, self._layouts.first_that_fits)
-        to_simulate = [each for each in map(self._layouts.with_bound, rules) if each is not None]
-        self._search.simulated, self._search.failed = simulator.simulate_all(to_simulate)
-        self._rule = min(self._search.simulated, key=self._value, default=None)
+        return [each for each in map(self._layouts.with_bound, rules) if each is not None]
+
+    def _have_one(self, pool: ProcessPool) -> None:
+        """Simulate the rule of thumb whatever the time, if nothing has been simulated before the end."""
+        search = self._search
+        if self._ended == "done" or search.simulated or search.unfinished:
+            return
+        self._on_progress(0.0, "rule of thumb")
+        self._rules = self._of_rule() if self._rules is None else self._rules
+        simulator = Simulator(self._request.point, pool, self._journal)
+        search.simulated, search.failed = simulator.simulate_all(self._rules)
+
+    @property
+    def _rule(self) -> SimulatedLayout | None:
+        """The best layout of the rule of thumb; None if none was simulated."""
+        of_rule = {each.choice for each in self._rules or ()}
+        return min((each for each in self._search.simulated if each.choice in of_rule), key=self._value, default=None)
 
     def _improve(self, pool: ProcessPool) -> None:
         """Simulate variants of the best layouts, and the best as `clustersim run` does."""
@@ -313,14 +332,13 @@ class _Planning:
         self._is_tuned = True
         self._on_progress(0.95, "the best, as run")
         best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
-        run_times([each.choice for each in best], self._request, pool, self._runs, deadline.check)
+        run_times([each.choice for each in best], self._request, pool, self._runs, deadline)
 
     def _check(self, share: float) -> None:
-        """Tell how far the bounds are, and stop when the time is over and a layout has been simulated."""
+        """Tell how far the bounds are, and stop when the time is over."""
         if not self._queue.is_bounded:
             self._on_progress(0.5 * share, "bounds")
-        if self._search.simulated:
-            self._deadlines[0].check()
+        self._deadlines[0].check()
 
     def _gap(self, best: SimulatedLayout) -> float | None:
         """Return how much better a layout that was not simulated could be, by its bound; None if it is unknown.

@@ -65,7 +65,7 @@ class _Stage:
         self._done_s: dict[Key, float] = {}
         self._ends_s: dict[object, float] = {}  # of the last collective along an axis, or copy in a direction
         self._occupied: list[tuple[float, float, float]] = []  # start, end, share of multiprocessors
-        self._ready_s: list[float] = []
+        self._calls: dict[tuple[str, str, float], tuple[float, float]] = {}  # of axis, operation, bytes
 
     @property
     def is_done(self) -> bool:
@@ -126,16 +126,24 @@ class _Stage:
         """Begin a collective after the previous one along its axis."""
         seconds = share = 0.0
         if not op.has_root and op.token_route is None:
-            groups = self._groups(op.axis)
-            algorithm = self._algorithm if op.axis in _OF_ALGORITHM and op.op != "all-to-all" else "auto"
-            seconds = self._costs.links.collective_s(op.op, algorithm, groups, op.num_bytes)
-            if self._shares:
-                seconds = max(seconds, self._costs.links.concurrent_s(op.op, algorithm, groups, op.num_bytes))
-            if op.axis != "tensor" and op.op in SM_COLLECTIVES:
-                share = self._costs.links.sm_share(op.op, algorithm, groups, op.num_bytes)
+            key = op.axis, op.op, op.num_bytes
+            if key not in self._calls:
+                self._calls[key] = self._call_s(op)
+            seconds, share = self._calls[key]
         start_s, end_s = self._begin(op.key, op.axis, op.after, seconds)
         if share:
             self._occupied.append((start_s, end_s, share))
+
+    def _call_s(self, op: Call) -> tuple[float, float]:
+        """Return the time of a collective, and the share of multiprocessors that it takes from compute."""
+        groups, links, share = self._groups(op.axis), self._costs.links, 0.0
+        algorithm = self._algorithm if op.axis in _OF_ALGORITHM and op.op != "all-to-all" else "auto"
+        seconds = links.collective_s(op.op, algorithm, groups, op.num_bytes)
+        if self._shares:
+            seconds = max(seconds, links.concurrent_s(op.op, algorithm, groups, op.num_bytes))
+        if op.axis != "tensor" and op.op in SM_COLLECTIVES:
+            share = links.sm_share(op.op, algorithm, groups, op.num_bytes)
+        return seconds, share
 
     def _begin(self, key: Key, queue: object, after: Key | None, seconds: float) -> tuple[float, float]:
         """Begin what takes some seconds after the end of the last in a queue; return its start and its end."""

@@ -27,6 +27,12 @@ class Candidate:
     expected_s: float = 0.0
 
 
+_MOST_AT_ONCE = {-1: 4, -2: 128}
+"""Times that the last step and the one before it are taken between two choices: a first good choice comes soon.
+
+All of them together cost less than the simulation of a choice.
+"""
+
 Step = Callable[[Family, Candidate], Candidate | None]
 """Returns a family's candidate with a tighter bound; None if the family has no valid layout that fits."""
 
@@ -46,7 +52,7 @@ class LayoutQueue:
     ):
         self._families, self._objective, self._steps, self._check = families, objective, steps, check
         self._known: dict[int, Candidate] = {}  # by number of family: those that wait or were taken
-        self._waiting: list[tuple[float, int, int]] = []  # value, number, steps taken
+        self._waiting: list[list[tuple[float, int]]] = [[] for _ in range(len(steps) + 1)]  # value, number; by steps
         self.is_bounded = False
 
     def bound_all(self) -> None:
@@ -58,8 +64,10 @@ class LayoutQueue:
 
     def take(self, worst: float | None) -> Candidate | None:
         """Return the next choice with a bound better than `worst`, which None stands for infinite; None at the end."""
-        while self._waiting:
-            _, number, step = heappop(self._waiting)
+        taken = [0] * len(self._steps)
+        while any(self._waiting):
+            step = self._next_step(taken)
+            _, number = heappop(self._waiting[step])
             known = self._known[number]
             if worst is not None and self._value(known, known.least_s) >= worst:
                 del self._known[number]
@@ -67,8 +75,19 @@ class LayoutQueue:
                 return known
             else:
                 self._check(1.0)
+                taken[step] += 1
                 self._take_step(number, known, step)
         return None
+
+    def _next_step(self, taken: Sequence[int]) -> int:
+        """Return how many steps the family to go on with has taken, if steps were `taken` so often since a choice.
+
+        It is the best of those whose next step may still be taken; the furthest if there is none.
+        """
+        num = len(self._steps)
+        there = [step for step in range(num, -1, -1) if self._waiting[step]]
+        may = [step for step in there if step == num or taken[step] < _MOST_AT_ONCE.get(step - num, inf)]
+        return min(may, key=lambda step: self._waiting[step][0][0]) if may else there[0]
 
     def least_left(self, simulated: Collection[Choice]) -> float:
         """Return the best bound of choices that wait, or were taken and are not in `simulated`; inf without any."""
@@ -82,7 +101,7 @@ class LayoutQueue:
 
     def num_better_than(self, worst: float) -> int:
         """Return how many waiting choices have a bound better than `worst`, as far as it is known."""
-        known = (self._known[number] for _, number, _ in self._waiting)
+        known = (self._known[number] for waiting in self._waiting for _, number in waiting)
         return sum(self._value(each, each.least_s) < worst for each in known)
 
     def _take_step(self, number: int, known: Candidate, step: int) -> None:
@@ -92,7 +111,8 @@ class LayoutQueue:
             return
         found = replace(found, least_s=max(found.least_s, known.least_s))
         self._known[number] = found
-        heappush(self._waiting, (self._value(found, max(found.least_s, found.expected_s)), number, step + 1))
+        value = self._value(found, max(found.least_s, found.expected_s))
+        heappush(self._waiting[step + 1], (value, number))
 
     def _value(self, candidate: Candidate, seconds: float) -> float:
         return self._objective.of(candidate.choice, seconds)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from clustersim.errors import ClustersimError
+from clustersim.errors import ClustersimError, TooLongError
 from clustersim.planner.journal import Journal, note
 from clustersim.planner.layout_costs import point_of
 from clustersim.planner.objective import Objective
@@ -20,6 +20,7 @@ from clustersim.planner.space import Choice
 from clustersim.scenario import Point
 from clustersim.simulate import Workloads, forecast
 from clustersim.sweep.pool import ProcessPool
+from clustersim.sweep.time_limit import within
 from clustersim.units import format_duration
 
 _ROUND = 4
@@ -58,29 +59,33 @@ class SimulatedLayout:
 
 
 OnProgress = Callable[[float, str], None]
+Answer = SimulatedLayout | str | None
+"""The result of a choice, why it failed, or None if its simulation was ended because it took too long."""
 
 
 @dataclass
 class Search:
     """Layouts simulated so far, the best first, and those that failed with the reason.
 
-    `unfinished` are the simulated layouts of a round that has not ended.
+    `unfinished` are the simulated layouts of a round that has not ended. `too_long` are those whose simulation was
+    ended before its result.
     """
 
     simulated: list[SimulatedLayout] = field(default_factory=list)
     failed: list[tuple[Choice, str]] = field(default_factory=list)
     unfinished: list[SimulatedLayout] = field(default_factory=list)
+    too_long: list[Candidate] = field(default_factory=list)
 
 
-class TimeIsUp(BaseException):
-    """The time limit of a search is over. Like an interruption, it ends the worker processes at once."""
+class TimeIsUp(Exception):
+    """The time limit of a search is over."""
 
 
 class Deadline:
-    """The end of a search's time, at `end_s` of `clock`; None is no limit."""
+    """The end of a search's time, at `end_s` of `clock`, which all processes of a machine share; None is no limit."""
 
     def __init__(self, end_s: float | None = None, clock: Callable[[], float] = time.monotonic):
-        self._end_s, self._clock = end_s, clock
+        self.end_s, self._clock = end_s, clock
 
     def check(self) -> None:
         """Raise TimeIsUp if the time is over."""
@@ -89,42 +94,49 @@ class Deadline:
 
     def left_s(self) -> float:
         """Return the seconds that are left, infinite without a limit."""
-        return inf if self._end_s is None else self._end_s - self._clock()
+        return inf if self.end_s is None else self.end_s - self._clock()
+
+
+def left_s(end_s: float | None) -> float | None:
+    """Return the seconds until the end of a deadline, 0 after it; None for no limit."""
+    return None if end_s is None else max(0.0, Deadline(end_s).left_s())
 
 
 @dataclass
 class Simulator:
-    """What simulations of one search have in common: the training, processes, earlier results, and the time limit."""
+    """What simulations of one search have in common: the training, processes, earlier results, and the time limit.
+
+    A simulation is ended at the time limit, or when it has taken `most_s` seconds.
+    """
 
     point: Point
     pool: ProcessPool
     journal: Journal | None = None
     deadline: Deadline = field(default_factory=Deadline)
+    most_s: float | None = None
 
     def simulate_all(
         self,
         ranked: Sequence[Candidate],
-        on_result: Callable[[SimulatedLayout | str], None] = lambda answer: None,
+        on_result: Callable[[Candidate, Answer], None] = lambda candidate, answer: None,
     ) -> tuple[list[SimulatedLayout], list[tuple[Choice, str]]]:
         """Return the results of choices in their order, and those that failed with the reason.
 
         Results in the journal are not simulated again; new ones are added to it. `on_result` takes each result, or why
-        it failed, as soon as it is there. Then TimeIsUp is raised if the time is over, also before the last result.
+        it failed, as soon as it is there, and None for a simulation that took too long. TimeIsUp is raised at the end
+        if the time is over.
         """
-
-        def take(answer: SimulatedLayout | str) -> None:
-            on_result(answer)
-            self.deadline.check()
-
         known = [None if self.journal is None else _from_journal(each, self.journal) for each in ranked]
         path = None if self.journal is None else self.journal.path
-        to_simulate = [(self.point, each, path) for each, answer in zip(ranked, known, strict=True) if answer is None]
-        for answer in known:
+        left = [each for each, answer in zip(ranked, known, strict=True) if answer is None]
+        for each, answer in zip(ranked, known, strict=True):
             if answer is not None:
-                on_result(answer)
-        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda _, answer: take(answer))
+                on_result(each, answer)
+        to_simulate = [_Task(self.point, each, path, self.deadline.end_s, self.most_s) for each in left]
+        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda number, answer: on_result(left[number], answer))
         new = iter(made)
         answers = [next(new) if answer is None else answer for answer in known]
+        self.deadline.check()
         simulated = [answer for answer in answers if isinstance(answer, SimulatedLayout)]
         failed = [
             (each.choice, answer) for each, answer in zip(ranked, answers, strict=True) if isinstance(answer, str)
@@ -133,35 +145,49 @@ class Simulator:
 
 
 def simulate_best_first(
-    simulator: Simulator, queue: LayoutQueue, objective: Objective, top: int, on_progress: OnProgress, search: Search
+    simulator: Simulator,
+    queue: LayoutQueue,
+    objective: Objective,
+    top: int,
+    on_progress: OnProgress,
+    search: Search,
+    firsts: Sequence[Candidate] = (),
 ) -> None:
     """Simulate layouts in rounds and store the results in `search` after each, so that they survive an interruption.
 
-    The search goes on while a layout of the queue has a bound better than the worst of the best `top`.
+    The search goes on while a layout of the queue has a bound better than the worst of the best `top`; `firsts` are
+    simulated whatever their bounds. At the end come the layouts that took too long, without another limit than the end.
     """
-    simulated, pace = search.simulated, _Pace(on_progress, simulator.deadline)
+    simulated, pace, taken = search.simulated, _Pace(on_progress, simulator.deadline), {each.choice for each in firsts}
+    batch = list(firsts)
     while True:
         simulated.sort(key=lambda each: objective.of(each.choice, each.iteration_s))
-        choices = {*(each.choice for each in simulated), *(choice for choice, _ in search.failed)}
         worst = None
         if len(simulated) >= top:
             worst = objective.of(simulated[top - 1].choice, simulated[top - 1].iteration_s)
-        following = (each for each in iter(partial(queue.take, worst), None) if each.choice not in choices)
-        batch = list(islice(following, _ROUND))
+        following = (each for each in iter(partial(queue.take, worst), None) if each.choice not in taken)
+        batch += islice(following, max(0, _ROUND - len(batch)))
         if not batch:
-            return
+            if not search.too_long or simulator.most_s is None:
+                return
+            simulator = replace(simulator, most_s=None)
+            batch, search.too_long[:] = search.too_long[:], []
         left = None if worst is None else queue.num_better_than(worst)
 
-        def keep(answer: SimulatedLayout | str, left: int | None = left) -> None:
+        def keep(candidate: Candidate, answer: Answer, left: int | None = left) -> None:
             pace.tell(left)
             if isinstance(answer, SimulatedLayout):
                 search.unfinished.append(answer)
+            elif answer is None:
+                search.too_long.append(candidate)
 
         pace.begin(len(batch), left)
         made, errors = simulator.simulate_all(batch, keep)
+        taken.update(each.choice for each in batch)
         search.unfinished.clear()
         search.failed += errors
         simulated += made
+        batch = []
 
 
 class _Pace:
@@ -201,11 +227,26 @@ def _from_journal(ranked: Candidate, journal: Journal) -> SimulatedLayout | str 
     return SimulatedLayout(ranked, answer["iteration_s"], answer["samples_per_s"], dict(answer["breakdown_s"]))
 
 
-def _simulate_one(to_simulate: tuple[Point, Candidate, Path | None]) -> SimulatedLayout | str:
-    point, ranked, path = to_simulate
-    simulated = _simulate(point, ranked)
-    if path is not None:
-        note(path, ranked.choice, {"failed": simulated} if isinstance(simulated, str) else simulated.figures())
+class _Task(NamedTuple):
+    """A choice to simulate until `end_s` of the clock, and for `most_s` seconds; None is no limit."""
+
+    point: Point
+    ranked: Candidate
+    path: Path | None
+    end_s: float | None
+    most_s: float | None
+
+
+def _simulate_one(task: _Task) -> Answer:
+    """Return the result of a choice or why it failed, and write it in the journal; None if it took too long."""
+    limits = [limit for limit in (left_s(task.end_s), task.most_s) if limit is not None]
+    try:
+        simulated = within(min(limits, default=None), lambda: _simulate(task.point, task.ranked))
+    except TooLongError:
+        return None
+    if task.path is not None:
+        answer = {"failed": simulated} if isinstance(simulated, str) else simulated.figures()
+        note(task.path, task.ranked.choice, answer)
     return simulated
 
 

@@ -8,7 +8,7 @@ from itertools import islice, product
 
 from clustersim.planner.objective import Objective
 from clustersim.planner.queue import Candidate
-from clustersim.planner.search import SimulatedLayout, Simulator
+from clustersim.planner.search import Answer, SimulatedLayout, Simulator
 from clustersim.planner.space import Choice
 from clustersim.scenario import Point
 
@@ -40,12 +40,15 @@ def tune(
     """
     first = objective.of(best[0].choice, best[0].iteration_s)
 
-    def keep(answer: SimulatedLayout | str) -> None:
+    def keep(_: Candidate, answer: Answer) -> None:
         if isinstance(answer, SimulatedLayout):
             tuned.append(answer)
 
     def simulate(choices: Iterable[Choice]) -> None:
-        every = (each for each in map(ranked_of, choices) if each is not None)
+        every = []
+        for choice in choices:
+            simulator.deadline.check()
+            every += [each for each in (ranked_of(choice),) if each is not None]
         to_simulate = [each for each in every if objective.of(each.choice, each.least_s) < first]
         to_simulate.sort(key=lambda each: objective.of(each.choice, each.least_s))
         num_before = len(tuned)
