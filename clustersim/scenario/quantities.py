@@ -85,7 +85,7 @@ def of(amount: Amount) -> str:
     return amount.what if isinstance(amount, Quantity) else "a number"
 
 
-def number(amount: Amount) -> int | float:
+def without_unit(amount: Amount) -> int | float:
     """Return an amount without its unit."""
     return amount.value if isinstance(amount, Quantity) else amount
 

@@ -21,7 +21,7 @@ from clustersim.reading.shape import places_of
 from clustersim.reading.tree import dotted
 from clustersim.scenario.overrides import CASE
 from clustersim.scenario.point import Point
-from clustersim.scenario.quantities import Amount, Quantity, number, quantity_of, same_unit, with_units
+from clustersim.scenario.quantities import Amount, Quantity, quantity_of, same_unit, with_units, without_unit
 from clustersim.scenario.software_keys import STAYS
 from clustersim.scenario.spaces import Axes, PointSpace, Selected
 from clustersim.spec import is_of_software
@@ -263,7 +263,7 @@ def _compared(op: ast.cmpop, left: Any, right: Any) -> bool:
     if _is_amount(left) and _is_amount(right):
         if _equal(left, right):
             return isinstance(op, ast.LtE | ast.GtE)
-        return bool(_ORDERS[type(op)](number(left), number(right)))
+        return bool(_ORDERS[type(op)](without_unit(left), without_unit(right)))
     if isinstance(left, str) and isinstance(right, str):
         return bool(_ORDERS[type(op)](left, right))
     raise _WrongError(f"{_shown(left)} and {_shown(right)} have no order")
@@ -272,7 +272,7 @@ def _compared(op: ast.cmpop, left: Any, right: Any) -> bool:
 def _equal(left: Any, right: Any) -> bool:
     if _is_amount(left) and _is_amount(right):
         _check_units(left, right)
-        left, right = number(left), number(right)
+        left, right = without_unit(left), without_unit(right)
         is_float = isinstance(left, float) or isinstance(right, float)
         return left == right or (is_float and math.isclose(left, right, rel_tol=_ROUNDING))
     for one, other in ((left, right), (right, left)):
@@ -302,7 +302,7 @@ def _sum(kind: type[ast.AST], left: Any, right: Any) -> Any:
     if sign is None:
         _check_units(left, right)
     try:
-        found = _SUMS[kind](number(left), number(right))
+        found = _SUMS[kind](without_unit(left), without_unit(right))
     except (ZeroDivisionError, OverflowError):
         raise _WrongError("it divides by zero or is too large") from None
     if sign is not None:
