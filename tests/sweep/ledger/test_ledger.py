@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,18 @@ def test_the_key_changes_when_two_named_files_exchange_their_contents_and_with_f
     Path("a.yaml").write_text("b.yaml")
     Path("b.yaml").write_text("a.yaml")
     assert key() != before
+
+
+def test_the_points_of_a_large_sweep_are_not_in_memory_when_it_begins() -> None:
+    loaded = load_scenario({**SMALL, "seed": [*range(250)]}, strict=False)
+    with SweepLedger.open(None) as ledger:
+        tracemalloc.start()
+        begun = ledger.begin(loaded)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert begun.num_points == ledger.begin(loaded).counts().left == 4000
+        assert len(ledger.sweeps()) == 1
+    assert peak < 400e3, "bytes: the rows of 4,000 points take 1.6 MB"
 
 
 def test_ledgers_of_other_versions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
