@@ -41,7 +41,7 @@ class SweepDraws(Spec):
     """Points that are drawn at random, the same ones on every machine."""
 
     points: Annotated[int, Field(ge=1, le=MAX_POINTS), BeforeValidator(whole)] = Field(
-        description="how many points are drawn"
+        description="how many points are drawn; equal ones are one point"
     )
     keys: Annotated[dict[str, Values | DrawRange], Field(min_length=1)] = Field(
         description="what is drawn: dotted keys of the scenario, each with a list of values or {min: ..., max: ...}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading import Path, Place, TreeNode, from_python, got_text, raised
+from clustersim.reading.tree import dotted
 from clustersim.scenario.axes import Validate, labels, list_axes
 from clustersim.scenario.draws import drawn
 from clustersim.scenario.merge import merge
@@ -63,6 +64,7 @@ def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Poi
 def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int, root: TreeNode) -> PointSpace:
     """Return the space of the lists in a tree and of these parts; `root` has the places of mistakes."""
     started = tree
+    _check_no_list_is_lost(tree, parts, root)
     for part in parts:
         num_before *= part.size
         _check_size(part, num_before, root)
@@ -72,6 +74,17 @@ def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_befo
             continue
     lists = list_axes(started, validate, num_before)
     return AllCombinations([lists, *parts]) if parts else lists
+
+
+def _check_no_list_is_lost(tree: TreeNode, parts: Sequence[Rows], root: TreeNode) -> None:
+    """Refuse a list of the scenario whose key is an axis of `sweep` too: one of them would be lost."""
+    for part in parts:
+        for path, (_, value) in zip(part.paths, part.row(0), strict=True):
+            node = tree.at(path)
+            if node is not None and isinstance(node.value, list) and not isinstance(value.value, list):
+                key, shown = dotted(path), got_text(node.plain())
+                message = f"it is a list here and an axis of sweep.{part.name} too; keep one (got {shown})"
+                raise InputError(node.place.mistake(message, key, shown, "a list here, or an axis of `sweep`"))
 
 
 def _check_size(part: Rows, num_points: int, root: TreeNode) -> None:
@@ -119,7 +132,7 @@ def _together(lists: dict[str, TreeNode], name: str, put: Put) -> Rows:
 
 
 def _drawn(node: TreeNode, name: str, draws: SweepDraws, put: Put) -> Rows:
-    """Return drawn points; each value has the place of its key."""
+    """Return drawn points, equal ones once; each value has the place of its key."""
     places = [key.place for key in node.children["keys"].children.values()]
     try:
         columns = drawn(draws, name)
@@ -129,14 +142,19 @@ def _drawn(node: TreeNode, name: str, draws: SweepDraws, put: Put) -> Rows:
             for each in error.mistakes
         ) from None
 
-    def row(number: int) -> list[tuple[Any, TreeNode]]:
-        values = [column(number) for column in columns]
+    first_of_equal: dict[str, int] = {}
+    for number in range(draws.points):
+        first_of_equal.setdefault(repr([column(number) for column in columns]), number)
+    numbers = list(first_of_equal.values())
+
+    def row(place: int) -> list[tuple[Any, TreeNode]]:
+        values = [column(numbers[place]) for column in columns]
         return [
             (labels([value])[0], _placed(from_python(value), place))
             for value, place in zip(values, places, strict=True)
         ]
 
-    return Rows([tuple(key.split(".")) for key in draws.keys], draws.points, row, put, name)
+    return Rows([tuple(key.split(".")) for key in draws.keys], len(numbers), row, put, name)
 
 
 def _placed(node: TreeNode, place: Place) -> TreeNode:

@@ -101,8 +101,8 @@ def test_draws_lie_within_their_bounds_and_differ(low: float, high: float, is_lo
 def test_the_first_draws_do_not_depend_on_their_number_nor_on_other_keys(load: Load) -> None:
     few, many = (load(f"sweep: {{random: {{{DRAWS.format(points=each)}}}}}") for each in (5, 20))
     assert [dict(tree.axes) for tree in many.trees()[:5]] == [dict(tree.axes) for tree in few.trees()]
-    alone = load("sweep: {random: {points: 5, seed: 3, keys: {num_gpus: {min: 2, max: 8, step: 2}}}}")
-    assert column(alone, "num_gpus") == column(few, "num_gpus")
+    (alone,) = drawn(SweepDraws(points=5, seed=3, keys={"num_gpus": DrawRange(min=2, max=8, step=2)}), "random")
+    assert [alone(number) for number in range(5)] == column(few, "num_gpus")
     assert column(few, "num_gpus") == [2, 4, 6, 4, 6], "the same on every machine"
 
 
@@ -111,6 +111,13 @@ def test_a_latin_hypercube_has_one_point_in_each_part_of_a_range(load: Load) -> 
     shares = [log(parse(text, "rate") * 8 / 0.5e9) / log(100) for text in column(scenario, "topology.link")]
     assert sorted(np.floor(np.array(shares) * 16)) == list(range(16))
     assert sorted(column(scenario, "num_gpus")) == [2] * 4 + [4] * 4 + [6] * 4 + [8] * 4
+
+
+@pytest.mark.parametrize("method", ["random", "latin-hypercube"])
+def test_equal_draws_are_one_point(load: Load, method: str) -> None:
+    draws = "{points: 64, keys: {num_gpus: [1, 2], batch.per_gpu: {min: 16, max: 17}}}"
+    found = [dict(tree.axes) for tree in load(f"sweep: {{{method}: {draws}}}").trees()]
+    assert len(found) == len({tuple(axes.values()) for axes in found}) == 4
 
 
 def test_set_replaces_an_axis_of_the_sweep(load: Load) -> None:
@@ -136,6 +143,7 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
         ("{grid: {seed: [2, 2]}}", "sweep.grid.seed", "listed twice"),
         ("{grid: {seed: []}}", "sweep.grid.seed", "at least 1"),
         ("{grid: {seed: [1]}, zip: {seed: [1]}}", "sweep", "'seed' is given more than once"),
+        ("{grid: {num_gpus: [1, 2]}}\nnum_gpus: [1, 2, 4]", "num_gpus", "a list here and an axis of sweep.grid too"),
         ("{random: {points: 3}}", "sweep.random.keys", "missing"),
         ("{random: {points: 0, keys: {seed: [1]}}}", "sweep.random.points", "at least 1"),
         ("{random: {points: 200000, keys: {seed: [1]}}}", "sweep.random.points", "at most 100,000"),
@@ -148,7 +156,7 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
             "sweep.random.keys.topology.link",
             "units of one kind",
         ),
-        (f"{{grid: {{seed: [{MANY}]}}, random: {{points: 400, keys: {{epochs: [1]}}}}}}", "sweep.random", "more than"),
+        (f"{{grid: {{seed: [{MANY}]}}, random: {{points: 400, keys: {{epochs: {{min: 1.0, max: 9.0}}}}}}}}", "sweep.random", "more than"),
         ("{grid: {sede: [1, 2]}}", "sede", "did you mean 'seed'?"),
         ("{grid: {num_gpus: [0, 2]}}", "num_gpus", "at least 1"),
     ],
