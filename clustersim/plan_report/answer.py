@@ -63,6 +63,8 @@ def gain_over(plan: Plan, best: Entry, other: Entry) -> float:
         return 1 - best.dollars_per_sample / other.dollars_per_sample
     if plan.objective == "energy" and best.joules_per_sample is not None and other.joules_per_sample is not None:
         return 1 - best.joules_per_sample / other.joules_per_sample
+    if best.run_s is not None and other.run_s is not None:
+        return best.choice.batch / best.run_s / (other.choice.batch / other.run_s) - 1
     return best.samples_per_s / other.samples_per_s - 1
 
 
@@ -70,7 +72,8 @@ def how_it_ended(plan: Plan) -> str:
     """Say whether a better layout may be left, and by how much."""
     simulated = f"{count(plan.num_simulated)} of {count(plan.num_layouts)} layouts were simulated"
     if plan.ended == "done":
-        return f"No other layout is better: {simulated}, and the bounds of the others are worse."
+        planned = f", planned without {', '.join(plan.left_out)}" if plan.left_out else ""
+        return f"No other layout is better{planned}: {simulated}, and the bounds of the others are worse."
     how = "ended on time" if plan.ended == "time" else "was interrupted"
     left = "" if plan.gap is None else f", and one of the others could be at most {percent(plan.gap)} better"
     if is_proved(plan):

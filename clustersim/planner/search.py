@@ -133,7 +133,9 @@ class Simulator:
             if answer is not None:
                 on_result(each, answer)
         to_simulate = [_Task(self.point, each, path, self.deadline.end_s, self.most_s) for each in left]
-        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda number, answer: on_result(left[number], answer))
+        made = self.pool.map(
+            _simulate_one, to_simulate, on_result=lambda number, answer: on_result(left[number], answer)
+        )
         new = iter(made)
         answers = [next(new) if answer is None else answer for answer in known]
         self.deadline.check()
