@@ -41,7 +41,7 @@ STOPPED = "it was not simulated before the search was stopped"
 _SEARCH_SHARE = 0.85
 """Share of a time limit for the search; the rest is for variants of the best, and for the best as run."""
 
-_MOST_SHARE = 0.1
+_MOST_SHARE = 0.2
 """Share of a time limit for the simulation of a layout; those that take longer come again near the end."""
 
 

@@ -27,7 +27,7 @@ class Candidate:
     expected_s: float = 0.0
 
 
-_MOST_AT_ONCE = {-1: 4, -2: 128}
+_MOST_AT_ONCE = {-1: 2, -2: 64}
 """Times that the last step and the one before it are taken between two choices: a first good choice comes soon.
 
 All of them together cost less than the simulation of a choice.

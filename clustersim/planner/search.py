@@ -27,7 +27,7 @@ _ROUND = 4
 """Layouts simulated between two checks of the stop criterion; fixed, so that the result does not depend on the number
 of processes."""
 
-_LATE = 4
+_LATE = 2
 """Layouts that took too long are simulated again when only the time for so many is left."""
 
 _ITERATIONS = 2
