@@ -76,7 +76,7 @@ def min_compute_s(costs: LayoutCosts, choice: Choice) -> float:
     costs.check_parts(choice)
     timed, layout = costs.timed(choice), choice.layout
     key = "mean stage", timed, layout.recompute, layout.schedule == "zero-bubble"
-    all_s = costs.cached(key, lambda: float(sum(_layer_times(choice, timed, costs.split(choice))).sum()))
+    all_s = costs.cached(key, lambda: float(np.sum(_layer_times(choice, timed, costs.split(choice)))))
     return all_s / choice.grid.pipeline * layout.micro_batches
 
 

@@ -117,8 +117,8 @@ class LayoutQueue:
 
     def num_better_than(self, worst: float) -> int:
         """Return how many waiting choices have a bound better than `worst`, as far as it is known."""
-        numbers = [number for waiting in (*self._waiting, self._put_off) for *_, number in waiting]
-        known = (self._known[number] for number in numbers)
+        numbers = [number for waiting in self._waiting for _, number in waiting]
+        known = (self._known[number] for number in (*numbers, *(number for _, _, number in self._put_off)))
         return sum(self._value(each, each.least_s) < worst for each in known)
 
     def _take_step(self, number: int, known: Candidate, step: int) -> None:

@@ -140,7 +140,7 @@ class Simulator:
             if answer is not None:
                 on_result(each, answer)
         to_simulate = [_Task(self.point, each, path, self.deadline.end_s, self.most_s) for each in left]
-        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda number, answer: on_result(left[number], answer))
+        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda number, each: on_result(left[number], each))
         new = iter(made)
         answers = [next(new) if answer is None else answer for answer in known]
         self.deadline.check()
@@ -200,7 +200,9 @@ def _again(search: Search, num: int) -> list[Candidate]:
     return found
 
 
-def _keep(search: Search, queue: LayoutQueue, pace: _Pace, left: int | None, candidate: Candidate, answer: Answer) -> None:
+def _keep(
+    search: Search, queue: LayoutQueue, pace: _Pace, left: int | None, candidate: Candidate, answer: Answer
+) -> None:
     """Note the result of a layout of a round."""
     pace.tell(left)
     if isinstance(answer, SimulatedLayout):
