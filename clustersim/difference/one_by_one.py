@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clustersim.difference.difference import KeyEffect, PointDifference
-from clustersim.difference.settings import ABSENT, SettingChange, at_point, value_at
+from clustersim.difference.settings import ABSENT, SWEEP, SettingChange, at_point, value_at
 from clustersim.errors import InputError
 from clustersim.results import Sweep
+from clustersim.scenario.overrides import CASE, CASES
 
 MOST_KEYS = 12
 """Keys that are changed one at a time."""
@@ -33,7 +34,7 @@ def key_effects(
         raise InputError(message, key="--one-by-one", got=f"{len(keys)} keys", allowed=f"at most {MOST_KEYS}")
     (sweep, _), (run, _) = point.sweeps, point.runs
     scenario = at_point(sweep.scenario, run.axes)
-    here = [_text(key, value_at(scenario, key)) for key in run.axes]
+    here = _texts_of_point(sweep.scenario, scenario, run.axes)
     effects = []
     for number, change in enumerate(keys):
         progress(number / len(keys), f"{change.key} alone")
@@ -45,6 +46,14 @@ def key_effects(
         except InputError as error:
             effects.append(KeyEffect(change.key, None, error.mistakes[0].message))
     return tuple(sorted(effects, key=lambda effect: -abs(effect.change_s or 0.0)))
+
+
+def _texts_of_point(whole: Mapping[str, Any], scenario: Mapping[str, Any], axes: Mapping[str, Any]) -> list[str]:
+    """Return the settings that leave a scenario one of its points, given as a scenario too."""
+    texts = [_text(SWEEP, None)] if whole.get(SWEEP) else []
+    for key, label in axes.items():
+        texts.append(_text(key, label if key == CASE and whole.get(CASES) else value_at(scenario, key)))
+    return texts
 
 
 def _change(scenario: Mapping[str, Any], change: SettingChange) -> tuple[list[str], str]:

@@ -6,13 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from clustersim.errors import InputError
+from clustersim.reading import from_python
 from clustersim.report.words import percent, size
 from clustersim.results import Run, Sweep
 from clustersim.scenario.axes import labels
+from clustersim.scenario.merge import merge
+from clustersim.scenario.overrides import CASE, CASES, set_node
+from clustersim.scenario.validate import open_topology
 from clustersim.units import format_rate
 
 ABSENT = "not given"
 """Value of a key that a scenario does not have."""
+
+SWEEP = "sweep"
+"""The key with further axes, and with conditions for points."""
+
+_DRAWS = ("random", "latin-hypercube")
+"""Keys of `sweep` whose values are drawn."""
 
 _NOT_OF_THE_RUN = ("name", "description", "published", "$schema", "extends")
 """Keys that change no forecast."""
@@ -77,15 +88,42 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def at_point(scenario: Mapping[str, Any], axes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario as written, with the value of a point in place of the list of each axis.
+    """Return a scenario as written, with the values of a point in place of `cases`, `sweep`, and the lists of its axes.
 
     >>> at_point({"batch": {"per_gpu": [1, 2]}, "strategy": [{"kind": "server"}]}, {"batch.per_gpu": 2})
     {'batch': {'per_gpu': 2}, 'strategy': [{'kind': 'server'}]}
+    >>> at_point({"cases": {"a": {"num_gpus": 2}}, "sweep": {"grid": {"seed": [1, 2]}}}, {"case": "a", "seed": 2})
+    {'num_gpus': 2, 'seed': 2}
     """
-    found: Any = dict(scenario)
+    found = {key: value for key, value in scenario.items() if key not in (CASES, SWEEP)}
+    cases, swept = scenario.get(CASES) or {}, _swept(scenario.get(SWEEP) or {})
+    if axes.get(CASE) in cases:
+        found = merge(from_python(found), from_python(cases[axes[CASE]])).plain()
     for key, label in axes.items():
-        found = _put(found, key.split("."), label)
-    return dict(found)
+        if key in swept:
+            found = _set(found, key, _element(swept[key], label))
+        elif key != CASE or not cases:
+            found = _put(found, key.split("."), label)
+    return found
+
+
+def _swept(sweep: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the listed values of each axis of `sweep`; none for one that is drawn from a range."""
+    zips = sweep.get("zip") or []
+    maps = [sweep.get("grid") or {}, *(zips if isinstance(zips, list) else [zips])]
+    maps += [sweep[draws].get("keys") or {} for draws in _DRAWS if sweep.get(draws)]
+    return {key: values if isinstance(values, list) else [] for each in maps for key, values in each.items()}
+
+
+def _set(found: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return a scenario with a value at a dotted key; where that cannot be set, the dotted key becomes a key itself."""
+    path, tree = tuple(key.split(".")), from_python(found)
+    try:
+        opened = open_topology(tree) if path[0] == "topology" and len(path) > 1 else tree
+        changed: dict[str, Any] = set_node(opened, path, from_python(value)).plain()
+    except InputError:
+        return {**found, key: value}
+    return changed
 
 
 def value_at(value: Any, key: str) -> Any:

@@ -1,8 +1,8 @@
 """Finds mistakes of a scenario's file in few of its points: those that do not depend on what the other axes have.
 
-Each value of each axis is checked in at least one point, and a wrong one beside other values of the other axes too. A
-mistake of a key by itself is the file's if its point has a value with which no point is right. What keys are together,
-and whether a training fits, each point says for itself.
+Each value of each axis is checked, in a point that has it or by itself, and a wrong one beside other values of the
+other axes too. A mistake of a key by itself is the file's if its point has a value with which no point is right. What
+keys are together, and whether a training fits, each point says for itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from clustersim.scenario.duplicates import Axes, listed, stands_at_its_value
 from clustersim.scenario.parts import MeasuredRun
 from clustersim.scenario.point_tree import PointTrees
 from clustersim.scenario.validate import read_keys
+from clustersim.scenario.value_alone import ValuesAlone
 
-_MOST_TRIED = 300
+_TRIED = 300
+"""Points that are checked in about half a second; of further ones, numbers are checked by themselves."""
+
 _MOST_AGAIN = 50
+"""Wrong points that are tried with other values of other axes, in about a second; nothing is said of further ones."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +35,40 @@ class FileCheck:
 
 
 def check_file(trees: PointTrees) -> FileCheck:
-    """Return the mistakes that a scenario's file has by itself; at most a few hundred points are looked at."""
+    """Return the mistakes that a scenario's file has by itself."""
     tried: dict[int, tuple[Axes, list[Mistake]]] = {}
     measured: Sequence[MeasuredRun] | None = None
-    for number in _spread(sorted(set(trees.space.covering())), _MOST_TRIED):
+    for number in _to_try(trees):
         found = _try(trees, number, tried)
         measured = found if measured is None else measured
     wrong = [number for number, (_, mistakes) in tried.items() if mistakes]
-    for number in _spread(wrong, _MOST_AGAIN):
+    again = _spread(wrong, _MOST_AGAIN)
+    for number in again:
         for other in trees.space.beside(number, lambda each: each in tried and bool(tried[each][1])):
             _try(trees, other, tried)
+    for number in set(wrong) - set(again):
+        del tried[number]
     return FileCheck(_of_file(tried), measured or ())
+
+
+def _to_try(trees: PointTrees) -> Iterator[int]:
+    """Yield points in which each value of each axis occurs, but for those that are right by themselves."""
+    covering = sorted(set(trees.space.covering()))
+    always = set(_spread(covering, _TRIED))
+    values, seen = ValuesAlone(), set[tuple[str, str]]()
+    for number in covering:
+        if number in always:
+            yield number
+            continue
+        tree = trees[number]
+        for axis in tree.axes:
+            path = tuple(int(part) if part.isdecimal() else part for part in axis.split("."))
+            node = tree.root.at(path)
+            value = axis, repr(tree.axes[axis] if node is None else node.plain())
+            if value not in seen and not values.is_right(tree.root, path):
+                seen.add(value)
+                yield number
+                break
 
 
 def _try(trees: PointTrees, number: int, tried: dict[int, tuple[Axes, list[Mistake]]]) -> Sequence[MeasuredRun] | None:

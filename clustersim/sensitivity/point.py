@@ -48,14 +48,10 @@ def choose(source: Source, overrides: Sequence[str], exact: bool, workloads: Wor
     """
     loaded = load_scenario(source, overrides)
     points, found = loaded.points(), fit_scenario(loaded, exact, workloads)
-    if len(points) == 1:
-        return Chosen(loaded.name, source, tuple(overrides), {}, 1, base_of(loaded), found)
-    axes = _fastest(loaded, points, found, exact, workloads).axes
-    texts = (*overrides, *_pins(base_of(loaded), axes))
-    alone = load_scenario(source, texts)
-    if len(alone.points()) > 1:
-        raise _refused(loaded, points)
-    return Chosen(loaded.name, source, texts, axes, len(points), base_of(alone), found)
+    number = 0 if len(points) == 1 else _fastest(loaded, points, found, exact, workloads)
+    axes = points[number].axes if len(points) > 1 else {}
+    texts = (*overrides, *texts_of_point(loaded, number))
+    return Chosen(loaded.name, source, texts, axes, len(points), base_of(load_scenario(source, texts)), found)
 
 
 def with_stages_kept(point: Point, layout: ModelLayout | None) -> Point:
@@ -74,27 +70,35 @@ def with_stages_kept(point: Point, layout: ModelLayout | None) -> Point:
 
 def _fastest(
     loaded: Scenario, points: Sequence[SweepPoint], found: AnchorFit | None, exact: bool, workloads: Workloads
-) -> SweepPoint:
+) -> int:
+    """Return the number of the point."""
     most = max(each.point.num_gpus for each in points)
-    largest = [each for each in points if each.point.num_gpus == most]
+    largest = [number for number, each in enumerate(points) if each.point.num_gpus == most]
     if len(largest) == 1:
         return largest[0]
     if len(largest) > MOST_POINTS:
-        raise _refused(loaded, largest)
+        raise _refused(loaded, [points[number] for number in largest])
+    alone = (points[number].point for number in largest)
     rates = [
-        forecast_alone(each.point if found is None else found.applied(each.point), exact, workloads).samples_per_s
-        for each in largest
+        forecast_alone(point if found is None else found.applied(point), exact, workloads).samples_per_s
+        for point in alone
     ]
     return largest[rates.index(max(rates))]
 
 
-def _pins(base: Base, axes: Mapping[str, Any]) -> list[str]:
-    """Return the values of a point as texts of `--set`."""
-    values = {
-        key: label if key == SIZES else base.listed[key].values[base.listed[key].labels.index(label)]
-        for key, label in axes.items()
-    }
-    return set_texts(values)
+def texts_of_point(loaded: Scenario, number: int) -> list[str]:
+    """Return texts of `--set` that leave a scenario this point alone.
+
+    The conditions of `sweep` go too: they are for the sweep, and not for what a point would be with other values. A
+    `kind` is set with the options beside it, which it would drop alone.
+    """
+    tree = loaded.trees()[number]
+    texts = ["sweep=null"] if loaded.raw.get("sweep") else []
+    for key, label in tree.axes.items():
+        shown = key.removesuffix(".kind")
+        node = tree.root.at(tuple(int(part) if part.isdecimal() else part for part in shown.split(".")))
+        texts += set_texts({key: label} if node is None else {shown: node.plain()})
+    return texts
 
 
 def _refused(loaded: Scenario, points: Sequence[SweepPoint]) -> InputError:

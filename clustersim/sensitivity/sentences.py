@@ -16,7 +16,7 @@ _SAVES = 0.005
 """Relative change of the cost from which on an upgrade is said to change it."""
 
 _SHOWS = 0.002
-"""Relative difference of the sum of the gains from the gain of all from which on it is explained."""
+"""Share of an iteration by which single savings must differ in sum from that of all to be explained."""
 
 _MOST_NAMED = 3
 
@@ -85,19 +85,27 @@ def _useless(found: Why) -> str:
 
 
 def _sum(found: Why) -> str:
-    """Say what all resources give together, and why that is not the sum of what each gives."""
-    total, all_ = sum(each.gain for each in found.gains), found.together.gain
-    told = f"everything {percent(found.by)} faster gives {percent(all_)}"
+    """Say what all resources give together, and why that saves another time than the sum of what each saves.
+
+    Times sum, gains do not: two halves of an iteration that are 10 % faster each give 4.8 %, and both give 10 %.
+    """
+    saved_s, all_s = sum(map(_saved_s, found.gains)), _saved_s(found.together)
+    told = f"everything {percent(found.by)} faster gives {percent(found.together.gain)}"
     if abs(found.together.elasticity - 1) > HELPS / 2:
         told += ", not the same, since some times follow none of these rates"
-    if abs(total - all_) < _SHOWS:
+    if abs(saved_s - all_s) < _SHOWS * found.iteration_s:
         return told
     why = (
-        "work that overlaps is faster only where all that overlaps is"
-        if total < all_
+        "the rest is saved only where several are faster at once, such as compute and the communication beside it"
+        if saved_s < all_s
         else "some of them save the same time"
     )
-    return f"{told}, and the single gains have a sum of {percent(total)}: {why}"
+    iteration = f"an iteration is {duration(all_s)} shorter then" if all_s > 0 else "no iteration is shorter then"
+    return f"{told}; {iteration}, and the resources alone save {duration(saved_s)} in sum: {why}"
+
+
+def _saved_s(gain: Gain) -> float:
+    return sum(gain.saved_s.values())
 
 
 def _to_buy(found: Why) -> Iterator[str]:

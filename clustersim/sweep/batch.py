@@ -19,7 +19,7 @@ from clustersim import __version__
 from clustersim.errors import InputError
 from clustersim.garbage_collection import rare_collections
 
-BATCH_S = 0.2
+BATCH_S = 0.5
 """Time that a batch shall take. A worker gives back what it has not begun after twice that time."""
 
 _ONE_AT_A_TIME = Lock()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster
@@ -34,6 +35,9 @@ _WITHOUT_WORKERS_S = 60.0
 """Time that a scheduler may have no worker."""
 
 _CONNECT_S = 10
+_SETTINGS = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
+"""Dask's settings for clusters of our own: without the profiler, and with fewer looks at the event loop."""
+
 _RESUME = "with a ledger, the same command goes on from here"
 _VERSIONS = (
     "(__import__('clustersim').__version__, '%d.%d' % __import__('sys').version_info[:2], "
@@ -146,7 +150,8 @@ class DaskWorkers:
     def _connect(self) -> None:
         try:
             if self._open_cluster is not None:
-                self._cluster = self._open_cluster()
+                with dask.config.set(_SETTINGS):
+                    self._cluster = self._open_cluster()
             self._client = Client(self._cluster or self._scheduler, timeout=_CONNECT_S, set_as_default=False)
         except ClustersimError:
             raise
@@ -206,9 +211,8 @@ def slurm_cluster(workers: int, options: Mapping[str, str]) -> Callable[[], Clus
 
     def open_cluster() -> Cluster:
         from dask_jobqueue import SLURMCluster
-        from ruamel.yaml import YAML
 
-        given = {key.replace("-", "_"): YAML(typ="safe").load(value) for key, value in options.items()}
+        given = {key.replace("-", "_"): _value(text) for key, text in options.items()}
         given.setdefault("scheduler_options", {"dashboard_address": ":0"})
         usual = {"cores": 1, "processes": 1, "memory": "2 GiB"}
         for key, value in usual.items():
@@ -222,6 +226,13 @@ def slurm_cluster(workers: int, options: Mapping[str, str]) -> Callable[[], Clus
         return cluster
 
     return open_cluster
+
+
+def _value(text: str) -> Any:
+    """Return the value of an option as YAML; a time such as 01:00:00 is a text."""
+    from ruamel.yaml import YAML
+
+    return text if re.fullmatch(r"[\d:-]*:[\d:]*", text) else YAML(typ="safe").load(text)
 
 
 def _say_less() -> None:

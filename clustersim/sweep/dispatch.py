@@ -21,7 +21,7 @@ _MOST_DEATHS = 3
 """Workers that may end while one item is in work."""
 
 _MOST_LOST = 10
-"""Batches that may be lost one after the other without a result between them."""
+"""Batches that may be lost one after the other before one without items shows whether workers can work at all."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +87,23 @@ class _Dispatch:
     def results(self) -> Iterator[tuple[int, Any]]:
         """Yield each result. Items whose worker ended come last and alone, so that the cause is known."""
         while True:
-            while len(self._in_work) < _AHEAD * max(1, self._workers.num_workers) and (batch := self._next()):
-                self._submit(batch)
-            if not self._in_work and self._suspects:
-                self._submit([self._suspects.popleft()])
+            self._submit_some()
             if not self._in_work:
                 return
             for ticket, outcome in self._workers.finished():
                 batch = self._in_work.pop(ticket)
                 yield from self._lost(batch, outcome) if isinstance(outcome, Lost) else self._done(batch, outcome)
+
+    def _submit_some(self) -> None:
+        """Send batches to the free workers; after many losses one without items, when no other is in work."""
+        if self._lost_in_a_row >= _MOST_LOST:
+            if not self._in_work:
+                self._submit([])
+            return
+        while len(self._in_work) < _AHEAD * max(1, self._workers.num_workers) and (batch := self._next()):
+            self._submit(batch)
+        if not self._in_work and self._suspects:
+            self._submit([self._suspects.popleft()])
 
     def _next(self) -> list[_Item]:
         return self._given_back.popleft() if self._given_back else list(islice(self._new, self._most_items))
@@ -119,6 +127,9 @@ class _Dispatch:
             self._most_items = max(1, min(fitting, 2 * self._most_items, _MOST_ITEMS))
 
     def _lost(self, batch: list[_Item], lost: Lost) -> Iterator[tuple[int, Any]]:
+        if not batch:
+            raise ExecutorError(f"workers end even without a point: {lost.message}")
+        self._lost_in_a_row += 1
         for item in batch:
             item.deaths += lost.deaths
         if len(batch) == 1 and batch[0].deaths > lost.deaths and batch[0].deaths >= _MOST_DEATHS:
@@ -127,7 +138,4 @@ class _Dispatch:
                 raise ExecutorError(lost.message)
             yield item.number, self._on_lost(item.content, lost.message)
             return
-        self._lost_in_a_row += 1
-        if self._lost_in_a_row >= _MOST_LOST:
-            raise ExecutorError(f"{_MOST_LOST} workers in a row ended without a result: {lost.message}")
         self._suspects.extend(batch)

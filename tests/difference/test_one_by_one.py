@@ -98,3 +98,21 @@ def test_too_many_keys_are_refused() -> None:
     other = replace(small(), scenario={**small().scenario, **{f"key{number}": 1 for number in range(MOST_KEYS + 1)}})
     with pytest.raises(InputError, match=f"at most {MOST_KEYS} are changed one by one"):
         diff(changed, other, one_by_one=True)
+
+
+def test_keys_of_cases_and_sweep_are_changed_one_by_one() -> None:
+    """The conditions of `sweep` are not for these: 32 samples on each of 8 GPUs are more than `where` allows."""
+    swept = {
+        **SMALL,
+        "cases": {"few": {"num_gpus": 4}, "many": {"num_gpus": 8}},
+        "sweep": {"grid": {"batch.per_gpu": [16, 32]}, "where": "num_gpus * batch.per_gpu <= 128"},
+    }
+    few, many = ["case=few", "batch.per_gpu=32"], ["case=many", "batch.per_gpu=16"]
+    found = diff(swept, a_settings=few, b_settings=many, one_by_one=True, per="iteration")
+    before_s = only(small()).iteration_s
+    assert {effect.key: effect.change_s for effect in found.effects} == pytest.approx(
+        {
+            "num_gpus": only(small(GPUS)).iteration_s - before_s,
+            "batch.per_gpu": only(small("batch.per_gpu=16")).iteration_s - before_s,
+        }
+    )

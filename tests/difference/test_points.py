@@ -12,6 +12,7 @@ from clustersim.difference.settings import ABSENT, at_point
 from clustersim.errors import InputError
 from clustersim.results import write_sweep
 from clustersim.results.files import to_json
+from clustersim.scenario import load_scenario
 from clustersim.sweep import sweep
 from tests.difference.pairs import SMALL, compared, only, part, small
 
@@ -154,6 +155,40 @@ def test_a_point_has_the_values_of_its_axes() -> None:
         "strategy": {"kind": "server", "n": 2},
         "batch": {"per_gpu": 1},
     }
+
+
+SWEPT = {
+    **SMALL,
+    "cases": {"slow": {"topology": {"link": "5 Gbit/s"}, "num_gpus": 2}, "fast": {}},
+    "sweep": {
+        "grid": {"batch.per_gpu": [32, 64]},
+        "zip": {"topology.hop": ["1 us", "2 us"], "seed": [1, 2]},
+        "where": "num_gpus > 1",
+    },
+}
+"""Axes that are no lists in the scenario."""
+
+
+def test_a_point_has_the_values_of_cases_and_sweep() -> None:
+    axes = {"case": "slow", "batch.per_gpu": 64, "topology.hop": "2 us", "seed": 2}
+    topology = {**SMALL["topology"], "link": "5 Gbit/s", "hop": "2 us"}
+    expected = {**SMALL, "num_gpus": 2, "batch": {"per_gpu": 64}, "topology": topology, "seed": 2}
+    assert at_point(SWEPT, axes) == expected
+
+
+def test_every_point_of_cases_and_sweep_loads_as_the_point_of_the_sweep() -> None:
+    loaded = load_scenario(SWEPT)
+    for swept in loaded.points():
+        ((_, alone),) = load_scenario(at_point(loaded.raw, swept.axes)).points()
+        assert alone == swept.point
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_what_cases_and_sweep_change_is_said(saves: bool) -> None:
+    a, b = ["case=slow", "seed=1", "topology.hop=1 us"], ["case=fast", "seed=1", "topology.hop=1 us"]
+    found = diff(sweep(load_scenario(SWEPT)) if saves else SWEPT, a_settings=a, b_settings=b)
+    assert [change.key for change in found.main.settings] == ["num_gpus", "topology.link"]
+    assert not any("the same keys" in text for text in found.answer)
 
 
 BIG = {**SMALL, "batch": {"per_gpu": [32, 100_000]}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,46 @@ def test_a_mistake_without_a_place_names_the_value_alone(varied: Callable[[str],
     with pytest.raises(InputError) as caught:
         load_scenario(raw, strict=False)
     assert str(caught.value).endswith("(at model nonet)")
+
+
+MANY = [*range(1, 1001)]
+
+
+def listed(values: list[Any], place: int, wrong: Any) -> str:
+    return ", ".join(map(str, [*values[:place], wrong, *values[place + 1 :]]))
+
+
+@pytest.mark.parametrize("place", [3, 4, 500, 997])
+@pytest.mark.parametrize("wrong", ["8x", 0, 2.5, "nonet"])
+def test_a_wrong_value_is_found_wherever_it_is_in_a_long_list(read: Read, place: int, wrong: Any) -> None:
+    (mistake,) = mistakes_of(read, f"batch: {{per_gpu: [{listed(MANY, place, wrong)}]}}")
+    assert mistake.key == "batch.per_gpu"
+    assert mistake.got is not None
+    assert str(wrong) in mistake.got
+
+
+def test_a_wrong_quantity_in_a_long_list_and_in_zips_and_draws(read: Read) -> None:
+    links = [f"{number} Gbit/s" for number in MANY]
+    zipped = f"{{num_gpus: [{listed([1] * 1000, 0, 2)}], topology.link: [{listed(links, 700, '7 us')}]}}"
+    for added in (
+        f"topology: {{kind: star, num_hosts: 8, link: [{listed(links, 3, '3 Gb/s')}], hop: 1 us, gpu: k80}}",
+        f"sweep: {{zip: {zipped}}}",
+        "sweep: {random: {points: 1000, keys: {batch.per_gpu: {min: 1, max: 9000}, seed: [1, 2, x]}}}",
+        "sweep: {latin-hypercube: {points: 1000, keys: {num_gpus: {min: 1, max: 8}, seed: {min: -1, max: 900}}}}",
+    ):
+        assert len(mistakes_of(read, added)) == 1
+
+
+def test_long_lists_of_right_numbers_cost_few_looks_at_points(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clustersim.scenario import file_mistakes
+    from clustersim.scenario.validate import read_keys
+
+    looks: list[Any] = []
+    monkeypatch.setattr(file_mistakes, "read_keys", lambda root: looks.append(root) or read_keys(root))
+    read("sweep: {random: {points: 5000, keys: {seed: {min: 1, max: 9000}, topology.hop: {min: 1 us, max: 5 us}}}}")
+    assert len(looks) <= 300
+
+
+def test_of_very_many_wrong_values_some_are_told(read: Read) -> None:
+    found = mistakes_of(read, f"batch: {{per_gpu: [1, {', '.join(f'{number}x' for number in MANY[:400])}]}}")
+    assert 40 <= len(found) <= 60

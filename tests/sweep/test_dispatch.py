@@ -119,9 +119,22 @@ def test_an_item_that_ends_three_workers_is_given_up_and_the_others_are_not(deat
         list(dispatch(FakeWorkers(outcome), abs, range(100)))
 
 
-def test_workers_that_all_end_are_an_error() -> None:
-    with pytest.raises(ExecutorError, match="10 workers in a row ended without a result: killed"):
-        list(dispatch(FakeWorkers(lambda items: Lost("killed")), abs, range(100), lambda item, message: None))
+@pytest.mark.parametrize("killing", [range(30, 45), range(15), range(0, 100, 7), range(100)])
+def test_any_number_of_items_may_end_their_workers(killing: range) -> None:
+    def outcome(items: list[int]) -> Done | Lost:
+        return Lost("killed") if any(item in killing for item in items) else each(BATCH_S)(items)
+
+    found = dict(dispatch(FakeWorkers(outcome), abs, range(100), lambda item, message: message))
+    assert found == {number: "killed" if number in killing else 10 * number for number in range(100)}
+
+
+def test_workers_that_end_without_an_item_are_an_error() -> None:
+    workers = FakeWorkers(lambda items: Lost("killed"))
+    with pytest.raises(ExecutorError, match="workers end even without a point: killed"):
+        list(dispatch(workers, abs, range(100), lambda item, message: None))
+    assert workers.batches[-1] == []
+    assert workers.alone[-1]
+    assert len(workers.batches) < 20
 
 
 def test_a_worker_gives_back_what_it_has_not_begun_in_time() -> None:

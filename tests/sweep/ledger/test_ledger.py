@@ -152,6 +152,8 @@ def test_merging_does_not_depend_on_the_order_and_can_be_repeated(
 def test_points_that_failed_are_simulated_again_only_if_that_may_help(
     kind: str, num_again: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    confirm = "clustersim.sweep.point_forecasts._confirm"
+    monkeypatch.setattr(confirm, lambda task, error: None)  # they are valid
     with SweepLedger.open(tmp_path / "a.db") as ledger:
         monkeypatch.setattr(module("fill"), "make_entry", failing(kind))
         found = fill(ledger, small(), InProcess())
