@@ -42,7 +42,7 @@ _SEARCH_SHARE = 0.85
 """Share of a time limit for the search; the rest is for variants of the best, and for the best as run."""
 
 _MOST_SHARE = 0.2
-"""Most of a time limit for the simulation of one layout, until all others have been simulated."""
+"""Share of a time limit for the simulation of a layout; those that take longer come again near the end."""
 
 
 @dataclass(frozen=True)

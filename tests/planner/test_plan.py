@@ -129,6 +129,24 @@ def test_bounds_are_asked_for_in_their_order_and_only_of_those_that_come_near() 
     assert queue.least_left(set()) == pytest.approx(1.0 / 8)
 
 
+def test_layouts_that_are_put_off_come_after_the_others() -> None:
+    layouts = [family[0] for family in Space({4: [8]}, 8, {}).families({})][:40]
+    full = {choice.text(): 1.0 + number for number, choice in enumerate(layouts)}
+    queue = queue_of(full, [], layouts)
+    first = queue.take(None)
+    assert first is not None
+    queue.put_off(first.choice)
+    others = [each.choice for each in iter(lambda: queue.take(None), None) if each]
+    assert 0 < len(others) < len(layouts) - 1
+    assert queue.num_better_than(100.0) == len(layouts) - 1 - len(others)
+    assert queue.least_left({first.choice, *others}) < queue.least_left(set(layouts))
+    assert queue.resume()
+    later = [each.choice for each in iter(lambda: queue.take(None), None) if each]
+    assert {first.choice, *others, *later} == set(layouts)
+    assert all((each.grid.data > 1) == (first.choice.grid.data > 1) for each in later)
+    assert not queue.resume()
+
+
 def test_layouts_whose_bounds_are_no_better_are_dropped_from_the_queue() -> None:
     layouts = [family[0] for family in Space({4: [8]}, 8, {}).families({})][:40]
     full = {choice.text(): 1.0 + number for number, choice in enumerate(layouts)}
