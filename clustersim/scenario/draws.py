@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from math import exp, floor, isfinite, log
+from math import exp, floor, isfinite, log, log10
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,10 @@ from clustersim.seeding import stream
 from clustersim.units import read_quantity
 
 _DIGITS = 4
+"""Significant digits of drawn numbers; as many more as a range is smaller than its values."""
+
+_EXACT = 12
+"""Significant digits of bounds and of multiples of a step, which have few of their own."""
 
 Quantile = Callable[[float], Any]
 """Returns the value at a share of a range, 0 to 1 (excluded)."""
@@ -50,16 +54,41 @@ def _of_range(bounds: DrawRange) -> Quantile:
     """Return the value at a share of a range, as a number or a text with the unit of its largest value."""
     low, high, unit, factor = _bounds(bounds)
     is_whole = isinstance(bounds.min, int) and isinstance(bounds.max, int)
-    if is_whole and bounds.log:
-        low, high = low - 0.5, high + 0.5
+    more = max(0, floor(log10(max(abs(low), abs(high)) / (high - low))))
+    digits = _EXACT if bounds.step is not None else _DIGITS + more
+
+    def written(value: float) -> Any:
+        """Return a value as a scenario has it, rounded so that every machine writes the same digits."""
+        if is_whole:
+            return round(value)
+        text = f"{value / factor:.{digits}g}"
+        if not low <= float(text) * factor <= high:  # by rounding
+            text = f"{(low if value - low < high - value else high) / factor:.{_EXACT}g}"
+        return f"{text} {unit}" if unit else float(text)
+
     if bounds.log:
-        start, stop = log(low), log(high)
-        return lambda share: _written(exp(start + (stop - start) * share), factor, unit, is_whole)
+        start, stop = (log(low - 0.5), log(high + 0.5)) if is_whole else (log(low), log(high))
+        return lambda share: written(exp(start + (stop - start) * share))
     if is_whole or bounds.step is not None:
-        step = (bounds.step or 1.0) * factor
+        step = _step(bounds, is_whole, (high - low) / factor) * factor
         count = floor((high - low) / step * (1 + 1e-12)) + 1
-        return lambda share: _written(low + step * floor(share * count), factor, unit, is_whole)
-    return lambda share: _written(low + (high - low) * share, factor, unit, is_whole)
+        return lambda share: written(low + step * floor(share * count))
+    return lambda share: written(low + (high - low) * share)
+
+
+def _step(bounds: DrawRange, is_whole: bool, extent: float) -> float:
+    """Return the step of a range; refuse one that is no step between whole numbers, or larger than the range."""
+    if bounds.step is None:
+        return 1.0
+    if is_whole and not bounds.step.is_integer():
+        message = (
+            f"a step between whole numbers is whole (got {bounds.step:g}); write min: {float(bounds.min)} for others"
+        )
+        raise InputError(message, got=f"{bounds.step:g}", allowed="a whole number")
+    if bounds.step > extent * (1 + 1e-12):
+        message = f"the step is larger than the range (got {bounds.step:g}); a range with one value is a list of one"
+        raise InputError(message, got=f"{bounds.step:g}", allowed=f"at most {extent:g}")
+    return bounds.step
 
 
 def _bounds(bounds: DrawRange) -> tuple[float, float, str, float]:
@@ -93,11 +122,3 @@ def _factor(text: str, value_si: float) -> float:
     """Return the size of a quantity's unit in SI units."""
     number = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text)
     return value_si / float(number[0]) if number is not None and float(number[0]) else 1.0
-
-
-def _written(value: float, factor: float, unit: str, is_whole: bool) -> Any:
-    """Return a drawn value as a scenario has it, rounded so that every machine writes the same digits."""
-    if is_whole:
-        return round(value)
-    rounded = float(f"{value / factor:.{_DIGITS}g}")
-    return f"{rounded:.{_DIGITS}g} {unit}" if unit else rounded

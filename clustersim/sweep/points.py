@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from clustersim import __version__
 from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
-from clustersim.scenario import Scenario, load_scenario
+from clustersim.scenario import PointTree, Scenario, load_scenario
 from clustersim.simulate import Forecast, Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
 from clustersim.sweep.executor_by_name import open_executor
@@ -52,11 +52,14 @@ def sweep(
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
     found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
-    tasks = [PointTask(tree, exact, found, timeout_s=point_timeout_s, strict=strict) for tree in trees]
-    if executor is None and (workers == 1 or len(tasks) == 1):
-        forecasts = _sequential(tasks, progress, workloads)
+
+    def task(number: int) -> PointTask:
+        return PointTask(trees[number], exact, found, timeout_s=point_timeout_s, strict=strict)
+
+    if executor is None and (workers == 1 or len(trees) == 1):
+        forecasts = _sequential(map(task, range(len(trees))), len(trees), progress, workloads)
     else:
-        forecasts = _parallel(tasks, progress, executor or open_executor("processes", workers))
+        forecasts = _parallel(task, trees, progress, executor or open_executor("processes", workers))
     return sweep_of(loaded, forecasts)
 
 
@@ -77,28 +80,34 @@ def sweep_of(loaded: Scenario, forecasts: Sequence[Forecast]) -> Sweep:
     )
 
 
-def _label(task: PointTask) -> str:
-    return ", ".join(f"{key} {value}" for key, value in task.tree.axes.items())
+def _label(tree: PointTree) -> str:
+    return ", ".join(f"{key} {value}" for key, value in tree.axes.items())
 
 
-def _sequential(tasks: Sequence[PointTask], progress: Progress, workloads: Workloads) -> list[Forecast]:
+def _sequential(tasks: Iterable[PointTask], num_tasks: int, progress: Progress, workloads: Workloads) -> list[Forecast]:
     """Return the forecast of each point, with one cache for all."""
     forecasts = []
     for number, task in enumerate(tasks):
 
-        def tell(share: float, number: int = number, label: str = _label(task)) -> None:
-            progress((number + share) / len(tasks), label)
+        def tell(share: float, number: int = number, label: str = _label(task.tree)) -> None:
+            progress((number + share) / num_tasks, label)
 
         forecasts.append(forecast_point(task, workloads, tell))
     return forecasts
 
 
-def _parallel(tasks: Sequence[PointTask], progress: Progress, executor: Executor) -> list[Forecast]:
-    """Return the forecast of each point from an executor, the points of the most GPUs first."""
-    order = sorted(range(len(tasks)), key=lambda number: -tasks[number].tree.num_gpus)
+def _parallel(
+    task: Callable[[int], PointTask], trees: Sequence[PointTree], progress: Progress, executor: Executor
+) -> list[Forecast]:
+    """Return the forecast of each point from an executor, the points of the most GPUs first.
+
+    The task of a point is made when a worker can take it.
+    """
+    num_gpus = [tree.num_gpus for tree in trees]
+    order = sorted(range(len(trees)), key=lambda number: -num_gpus[number])
     found: dict[int, Forecast] = {}
     with executor:
-        for place, made in point_forecasts(executor, (tasks[number] for number in order)):
+        for place, made in point_forecasts(executor, map(task, order)):
             found[order[place]] = made
-            progress(len(found) / len(tasks), _label(tasks[order[place]]))
-    return [found[number] for number in range(len(tasks))]
+            progress(len(found) / len(trees), _label(trees[order[place]]))
+    return [found[number] for number in range(len(trees))]

@@ -11,6 +11,8 @@ import pytest
 
 from clustersim.errors import Mistake
 from clustersim.scenario import Scenario
+from clustersim.scenario.draws import drawn
+from clustersim.scenario.sweep_keys import DrawRange, SweepDraws
 from clustersim.units import parse
 
 Load = Callable[..., Scenario]
@@ -65,6 +67,37 @@ def test_drawn_values_are_in_their_ranges_and_the_points_valid(load: Load, metho
     assert len(scenario.points()) == 40
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "step", "allowed"),
+    [
+        (1, 16, 5, {1, 6, 11, 16}),
+        (1.0, 3.2, 0.5, {1.0, 1.5, 2.0, 2.5, 3.0}),
+        (1000.0, 1001.0, 0.25, {1000.0, 1000.25, 1000.5, 1000.75, 1001.0}),
+        (0.1, 0.5, 0.1, {0.1, 0.2, 0.3, 0.4, 0.5}),
+        ("1 us", "2500 ns", 500, {"1000 ns", "1500 ns", "2000 ns", "2500 ns"}),
+    ],
+)
+def test_draws_with_a_step_are_exact_multiples_of_it_above_the_smallest(
+    low: Any, high: Any, step: float, allowed: set[Any]
+) -> None:
+    (column,) = drawn(SweepDraws(points=100, keys={"x": DrawRange(min=low, max=high, step=step)}), "random")
+    assert {column(number) for number in range(100)} == allowed
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(99996.0, 100004.0), (1.23456, 1.23459), (0.99991, 9.9998), (-5.0, 0.0), (1e-9, 3e-9)]
+)
+@pytest.mark.parametrize("is_log", [False, True])
+def test_draws_lie_within_their_bounds_and_differ(low: float, high: float, is_log: bool) -> None:
+    if is_log and low <= 0:
+        return
+    bounds = DrawRange(min=low, max=high, log=is_log)
+    (column,) = drawn(SweepDraws(points=200, keys={"x": bounds}), "latin-hypercube")
+    values = [column(number) for number in range(200)]
+    assert low <= min(values) <= max(values) <= high
+    assert len(set(values)) > 150
+
+
 def test_the_first_draws_do_not_depend_on_their_number_nor_on_other_keys(load: Load) -> None:
     few, many = (load(f"sweep: {{random: {{{DRAWS.format(points=each)}}}}}") for each in (5, 20))
     assert [dict(tree.axes) for tree in many.trees()[:5]] == [dict(tree.axes) for tree in few.trees()]
@@ -108,6 +141,8 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
         ("{random: {points: 200000, keys: {seed: [1]}}}", "sweep.random.points", "at most 100,000"),
         ("{random: {points: 3, keys: {seed: {min: 3, max: 1}}}}", "sweep.random.keys.seed", "below the largest"),
         ("{random: {points: 3, keys: {seed: {min: 0, max: 1, log: true}}}}", "sweep.random.keys.seed", "above 0"),
+        ("{random: {points: 3, keys: {seed: {min: 1, max: 16, step: 2.5}}}}", "sweep.random.keys.seed", "is whole"),
+        ("{random: {points: 3, keys: {seed: {min: 1, max: 4, step: 10}}}}", "sweep.random.keys.seed", "larger than"),
         (
             "{random: {points: 3, keys: {topology.link: {min: 1 Gbit/s, max: 3 us}}}}",
             "sweep.random.keys.topology.link",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 import clustersim
+from clustersim.sweep.executor import InProcess
+from clustersim.sweep.task import PointTask
 
 SCENARIO = {
     "name": "small",
@@ -66,3 +70,16 @@ def test_several_processes_give_what_one_gives():
 def test_a_negative_number_of_processes_is_refused():
     with pytest.raises(clustersim.errors.InputError, match="workers must be a whole number of at least 0"):
         clustersim.sweep(SCENARIO, workers=-1)
+
+
+@pytest.mark.parametrize("executor", [None, InProcess()])
+def test_the_task_of_a_point_is_made_when_a_worker_takes_it(executor, monkeypatch: pytest.MonkeyPatch):
+    points, made, done = import_module("clustersim.sweep.points"), [], []
+    monkeypatch.setattr(points, "PointTask", lambda *args, **kwargs: made.append(1) or PointTask(*args, **kwargs))
+
+    def tell(share: float, point: str) -> None:
+        done.append((len(made), share))
+
+    clustersim.sweep(SCENARIO, tell, executor=executor)
+    assert all(num_made <= 4 * share + 1 for num_made, share in done)
+    assert len(made) == 4

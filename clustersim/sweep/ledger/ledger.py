@@ -6,7 +6,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -86,33 +87,33 @@ class SweepLedger:
 
     def begin(self, loaded: Scenario, exact: bool = False, shard: SweepShard | None = None) -> SweepInLedger:
         """Return the sweep of a scenario, noted with its points unless the ledger has it."""
-        keys = LedgerKeys(loaded, exact)
-        points = [
-            (tree.number, keys.key(tree), tree.num_gpus, json.dumps(dict(tree.axes), ensure_ascii=False))
-            for tree in loaded.trees()
-        ]
         scenario, text = json.dumps({"name": loaded.name, **loaded.raw}, ensure_ascii=False), loaded.yaml()
         digest = hashlib.sha256(canonical([__version__, exact, text, loaded.name]).encode())
-        for point in points:
-            digest.update(canonical(point).encode())
-        head = (
-            digest.hexdigest(),
-            loaded.name,
-            loaded.trees()[0].seed,
-            exact,
-            len(points),
-            scenario,
-            text,
-            time.time(),
-        )
-        with explained(self.path), transaction(self.store):
-            number = self._noted(head, points)
+        trees = loaded.trees()
+        with explained(self.path), self._listed(_points(loaded, exact, digest)), transaction(self.store):
+            head = digest.hexdigest(), loaded.name, trees[0].seed, exact, len(trees), scenario, text, time.time()
+            number = self._noted(head)
             if shard is not None:
                 self.store.execute("INSERT OR IGNORE INTO shards VALUES (?, ?)", (number, shard.num_shards))
         return SweepInLedger(self.store, self.path, number)
 
-    def _noted(self, head: tuple[object, ...], points: Sequence[tuple[object, ...]]) -> int:
-        """Return the number of a sweep in this ledger, which is noted with its points if it is new."""
+    @contextmanager
+    def _listed(self, points: Iterable[tuple[object, ...]]) -> Iterator[None]:
+        """Have points in the temporary table `listed`, apart from the ledger's file and from memory."""
+        self.store.execute("CREATE TEMP TABLE listed (number, key, num_gpus, axes)")
+        try:
+            self.store.execute("BEGIN")
+            self.store.executemany("INSERT INTO listed VALUES (?, ?, ?, ?)", points)
+            self.store.execute("COMMIT")
+            yield
+        finally:
+            with suppress(sqlite3.Error):
+                if self.store.in_transaction:
+                    self.store.execute("ROLLBACK")
+                self.store.execute("DROP TABLE IF EXISTS temp.listed")
+
+    def _noted(self, head: tuple[object, ...]) -> int:
+        """Return the number of a sweep in this ledger, which is noted with the listed points if it is new."""
         known = self.store.execute("SELECT id FROM sweeps WHERE digest = ?", head[:1]).fetchone()
         if known:
             self.store.execute("UPDATE sweeps SET started_s = ? WHERE id = ?", (head[-1], known[0]))
@@ -120,7 +121,7 @@ class SweepLedger:
         columns = "digest, name, seed, exact, num_points, scenario, scenario_text, started_s"
         made = self.store.execute(f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", head)
         number = int(made.lastrowid or 0)
-        self.store.executemany(f"INSERT INTO points VALUES ({number}, ?, ?, ?, ?)", points)
+        self.store.execute("INSERT INTO points SELECT ?, number, key, num_gpus, axes FROM temp.listed", (number,))
         return number
 
     def left(self, sweep: SweepInLedger, shard: SweepShard, retry: bool = False) -> list[int]:
@@ -169,3 +170,13 @@ class SweepLedger:
             yield from self.store.execute("SELECT key, forecast FROM forecasts ORDER BY key")
             failed = "SELECT digest, number, kind, forecast FROM failures JOIN sweeps AS s ON s.id = sweep"
             yield from self.store.execute(f"{failed} ORDER BY digest, number")
+
+
+def _points(loaded: Scenario, exact: bool, digest: hashlib._Hash) -> Iterator[tuple[object, ...]]:
+    """Yield the row of each point, and add it to a digest."""
+    keys = LedgerKeys(loaded, exact)
+    for tree in loaded.trees():
+        axes = json.dumps(dict(tree.axes), ensure_ascii=False)
+        point = tree.number, keys.key(tree), tree.num_gpus, axes
+        digest.update(canonical(point).encode())
+        yield point

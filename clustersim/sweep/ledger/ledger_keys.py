@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from clustersim import __version__
 from clustersim.errors import InputError
 from clustersim.kernels.measured_tables import find_tables
 from clustersim.reading import TreeNode, with_files
 from clustersim.scenario import PointTree, Scenario
 from clustersim.scenario.validate import open_topology
+from clustersim.sweep.batch import WorkerVersions
 
 _WORDS = ("name", "description", "$schema")
 """Keys of a scenario that no forecast depends on."""
@@ -25,9 +25,9 @@ class LedgerKeys:
     def __init__(self, loaded: Scenario, exact: bool):
         tables = find_tables()
         self._same = {
-            "version": __version__,
             "exact": exact,
             "tables": None if tables is None else tables.package,
+            "workers": WorkerVersions.here(),
             "anchors": [[run.measured.model_dump_json(), run.point.model_dump_json()] for run in loaded.anchors],
         }
         self._clusters: dict[tuple[str, str | None], TreeNode | None] = {}
@@ -41,7 +41,7 @@ class LedgerKeys:
             **self._same,
             "keys": {key: node.plain() for key, node in tree.root.children.items() if key not in _WORDS},
             "cluster": None if cluster is None else cluster.plain(),
-            "files": sorted({digest for root in named for digest in self._files(root)}),
+            "files": dict(found for root in named for found in self._files(root)),
             "seed": tree.seed,
         }
         return hashlib.sha256(canonical(document).encode()).hexdigest()
@@ -59,13 +59,13 @@ class LedgerKeys:
                 self._clusters[place] = None
         return self._clusters[place]
 
-    def _files(self, root: TreeNode) -> Iterator[str]:
-        """Yield the digest of every file that the keys of a tree name."""
+    def _files(self, root: TreeNode) -> Iterator[tuple[str, str]]:
+        """Yield every text in a tree that is the name of a file, with its digest."""
         for text in _texts(with_files(root).plain()):
             if text not in self._digests:
-                self._digests[text] = _digest_of(Path(text)) if "." in text and "\0" not in text else ""
+                self._digests[text] = _digest_of(Path(text)) if text and "\0" not in text else ""
             if self._digests[text]:
-                yield self._digests[text]
+                yield text, self._digests[text]
 
 
 def canonical(document: Any) -> str:

@@ -167,12 +167,14 @@ def _connected(uri: str) -> sqlite3.Connection:
 def _set_journal(store: sqlite3.Connection, path: Path) -> None:
     """Choose the write-ahead log, where a commit waits for no disk; on files of several machines the rollback journal.
 
-    Either survives the end of this process at any moment.
+    Either survives the end of this process, and of the machine, at any moment; with the write-ahead log the last
+    points may be missing after the latter.
     """
     mode = "DELETE" if file_system(path) in _NETWORK_FILES else "WAL"
     with suppress(sqlite3.OperationalError):  # another program has it open, or there is no shared memory
         store.execute(f"PRAGMA journal_mode = {mode}")
-    store.execute("PRAGMA synchronous = NORMAL")
+    has_log = store.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    store.execute(f"PRAGMA synchronous = {'NORMAL' if has_log else 'FULL'}")
 
 
 def _is_new(store: sqlite3.Connection) -> bool:

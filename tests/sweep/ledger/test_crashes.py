@@ -1,4 +1,4 @@
-"""A sweep that is killed at any moment loses the points in work, and nothing else."""
+"""A sweep that is killed at any moment loses what its workers have, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from tests.sweep.ledger.scenarios import MANY
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-NUM_KILLS = 30
 NUM_POINTS = 96
 
 
@@ -40,9 +39,15 @@ def check_whole(ledger: Path) -> None:
     assert found == to_json(clustersim.sweep(load_scenario(MANY, strict=False)).to_dict(detail=False))
 
 
-def test_a_sweep_that_is_killed_30_times_loses_the_points_in_work(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("on", "num_kills", "most_lost"),
+    [("in-process", 30, 1), ("processes", 4, 2 * 5)],  # of two processes, a batch of half a second each
+)
+def test_a_sweep_that_is_killed_loses_what_its_workers_have(
+    on: str, num_kills: int, most_lost: int, folder: Path
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.sweep.ledger.killed", folder, str(NUM_KILLS), "5"],
+        [sys.executable, "-m", "tests.sweep.ledger.killed", folder, str(num_kills), "5", on],
         cwd=ROOT,
         env=ENVIRONMENT,
         capture_output=True,
@@ -51,8 +56,8 @@ def test_a_sweep_that_is_killed_30_times_loses_the_points_in_work(folder: Path) 
     )
     assert done.returncode == 0, done.stderr
     num_begun, num_killed = map(int, done.stdout.split()[-2:])
-    assert num_killed > NUM_KILLS / 3
-    assert NUM_POINTS <= num_begun <= NUM_POINTS + num_killed
+    assert num_killed > num_kills / 3
+    assert NUM_POINTS <= num_begun <= NUM_POINTS + most_lost * num_killed
     check_whole(folder / "a.db")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,12 @@ import pytest
 
 import clustersim
 from clustersim.errors import InputError
+from clustersim.reading import Place, TreeNode, from_python
 from clustersim.results import PointError, Run
 from clustersim.results.files import to_json
-from clustersim.scenario import Scenario, load_scenario
+from clustersim.scenario import PointTree, Scenario, load_scenario
 from clustersim.simulate import Forecast
+from clustersim.sweep.batch import WorkerVersions
 from clustersim.sweep.executor import InProcess
 from clustersim.sweep.ledger import PointCounts, SweepLedger, SweepShard, fill, merge
 from clustersim.sweep.ledger.entry import PointEntry, make_entry, pack, unpack
@@ -152,8 +156,8 @@ def test_merging_does_not_depend_on_the_order_and_can_be_repeated(
 def test_points_that_failed_are_simulated_again_only_if_that_may_help(
     kind: str, num_again: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    confirm = "clustersim.sweep.point_forecasts._confirm"
-    monkeypatch.setattr(confirm, lambda task, error: None)  # they are valid
+    confirming = importlib.import_module("clustersim.sweep.point_forecasts")
+    monkeypatch.setattr(confirming, "_confirm", lambda task, error: None)  # they are valid
     with SweepLedger.open(tmp_path / "a.db") as ledger:
         monkeypatch.setattr(module("fill"), "make_entry", failing(kind))
         found = fill(ledger, small(), InProcess())
@@ -205,8 +209,46 @@ def test_the_key_changes_with_the_version_and_with_files_that_the_scenario_names
     Path("cluster.yaml").write_text(star % "2 GB/s")
     assert key() != before
     Path("cluster.yaml").write_text(star % "1 GB/s")
-    monkeypatch.setattr(module("ledger_keys"), "__version__", "9.9")
+    here = WorkerVersions.here()
+    for name in WorkerVersions._fields:
+        monkeypatch.setattr(WorkerVersions, "here", lambda name=name: here._replace(**{name: "9.9"}))
+        assert key() != before, name
+
+
+def test_the_key_changes_when_two_named_files_exchange_their_contents_and_with_files_of_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.yaml", "b.yaml", "log"):
+        Path(name).write_text(name)
+    children = {key: from_python(value) for key, value in {"a": ["a.yaml", "b.yaml"], "b": "log", "c": ""}.items()}
+    tree = PointTree(0, {}, TreeNode(children, Place()))
+
+    def key() -> str:
+        return LedgerKeys(small(), False).key(tree)
+
+    before = key()
+    Path("c").write_text("not named")
+    assert key() == before
+    Path("log").write_text("changed")
     assert key() != before
+    Path("log").write_text("log")
+    assert key() == before
+    Path("a.yaml").write_text("b.yaml")
+    Path("b.yaml").write_text("a.yaml")
+    assert key() != before
+
+
+def test_the_points_of_a_large_sweep_are_not_in_memory_when_it_begins() -> None:
+    loaded = load_scenario({**SMALL, "seed": [*range(250)]}, strict=False)
+    with SweepLedger.open(None) as ledger:
+        tracemalloc.start()
+        begun = ledger.begin(loaded)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert begun.num_points == ledger.begin(loaded).counts().left == 4000
+        assert len(ledger.sweeps()) == 1
+    assert peak < 400e3, "bytes: the rows of 4,000 points take 1.6 MB"
 
 
 def test_ledgers_of_other_versions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

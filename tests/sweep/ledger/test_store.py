@@ -202,6 +202,7 @@ def test_files_of_several_machines_have_no_write_ahead_log(tmp_path: Path, monke
     monkeypatch.setattr(module("store"), "file_system", lambda path: "nfs4")
     with SweepLedger.open(tmp_path / "a.db") as opened:
         assert opened.store.execute("PRAGMA journal_mode").fetchone()[0] == "delete"
+        assert opened.store.execute("PRAGMA synchronous").fetchone()[0] == 2, "FULL: it survives a loss of power"
         assert fill(opened, load_scenario(SMALL, strict=False), InProcess()).counts().done == 16
 
 
