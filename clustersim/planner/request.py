@@ -14,13 +14,15 @@ from clustersim.arguments import check_number
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
-from clustersim.planner.space import ALSO, EVERYTHING, SHARDINGS, Choice, Divisible, Space
+from clustersim.planner.space import ALSO, EVERYTHING, GATHERED, SHARDINGS, Choice, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.loader import gives_measured
 from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
 from clustersim.scenario.software_keys import as_written
 from clustersim.simulate import AnchorFit, fit_scenario
 from clustersim.software import load_software
+
+Source = Scenario | str | Path | Mapping[str, Any]
 
 AXES = ("tensor", "pipeline", "context", "expert")
 """Ways to split a model over GPUs."""
@@ -55,7 +57,7 @@ class PlanRequest:
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
-    source: Scenario | str | Path | Mapping[str, Any] = ""
+    source: Source = ""
     overrides: tuple[str, ...] = ()
 
     @property
@@ -93,7 +95,7 @@ class PlanRequest:
 
 
 def plan_request(
-    scenario: Scenario | str | Path | Mapping[str, Any],
+    scenario: Source,
     num_gpus: Sequence[int],
     batches: Sequence[int],
     overrides: Sequence[str],
@@ -136,7 +138,9 @@ def plan_request(
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },
-        fixed=_unable(point) | {key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
+        fixed=_unable(point)
+        | _with_shards(scenario, overrides, point)
+        | {key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
         also=tuple(also),
@@ -163,14 +167,14 @@ def _given(point: Point, left_out: Collection[str]) -> dict[str, Any]:
     return {key: found[key] for key in order if key in found}
 
 
-def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str]) -> AnchorFit | None:
+def _anchor(scenario: Source, overrides: Sequence[str]) -> AnchorFit | None:
     """Return what the measured runs of a scenario say; None if it has none."""
     if not gives_measured(scenario, overrides):
         return None
     return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
 
 
-def _loaded(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str], most: int) -> Scenario:
+def _loaded(scenario: Source, overrides: Sequence[str], most: int) -> Scenario:
     try:
         return load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
     except InputError as error:
@@ -181,6 +185,18 @@ def _unable(point: Point) -> dict[str, int]:
     """Return a degree of 1 for each way to split a model that the software does not have."""
     ways = load_software(point.software.name).layouts if point.software.name else AXES
     return {axis: 1 for axis in AXES if axis not in ways}
+
+
+def _with_shards(source: Source, overrides: Sequence[str], point: Point) -> dict[str, bool]:
+    """Return what the software does where updated weights are gathered, as `run` has it; `point` has no shards."""
+    key = "gather_overlap"
+    for level in GATHERED:
+        try:
+            sharded = _only_point(_loaded(source, [*overrides, f"parallelism.sharding={level}"], point.num_gpus))
+        except InputError:  # such as a software without this level, or a layout of one copy
+            continue
+        return {key: True} if f"parallelism.{key}" in sharded.supplied and sharded.parallelism.gather_overlap else {}
+    return {}
 
 
 def _request_mistake(mistake: Mistake) -> Mistake:
