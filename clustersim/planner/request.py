@@ -23,6 +23,8 @@ from clustersim.scenario.software_keys import as_written
 from clustersim.simulate import AnchorFit, fit_scenario
 from clustersim.software import load_software
 
+Source = Scenario | str | Path | Mapping[str, Any]
+
 AXES = ("tensor", "pipeline", "context", "expert")
 """Ways to split a model over GPUs."""
 
@@ -56,7 +58,7 @@ class PlanRequest:
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
-    source: Scenario | str | Path | Mapping[str, Any] = ""
+    source: Source = ""
     overrides: tuple[str, ...] = ()
 
     @property
@@ -104,7 +106,7 @@ class PlanRequest:
 
 
 def plan_request(
-    scenario: Scenario | str | Path | Mapping[str, Any],
+    scenario: Source,
     num_gpus: Sequence[int],
     batches: Sequence[int],
     overrides: Sequence[str],
@@ -176,14 +178,14 @@ def _given(point: Point, left_out: Collection[str]) -> dict[str, Any]:
     return {key: found[key] for key in order if key in found}
 
 
-def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str]) -> AnchorFit | None:
+def _anchor(scenario: Source, overrides: Sequence[str]) -> AnchorFit | None:
     """Return what the measured runs of a scenario say; None if it has none."""
     if not gives_measured(scenario, overrides):
         return None
     return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
 
 
-def _loaded(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str], most: int) -> Scenario:
+def _loaded(scenario: Source, overrides: Sequence[str], most: int) -> Scenario:
     try:
         return load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
     except InputError as error:

@@ -431,6 +431,25 @@ def test_the_size_of_sharding_groups_may_be_given() -> None:
     assert "sharding_over" in str(refusal({**HYBRID, "parallelism": {**given, "sharding_over": 3}}, [16]))
 
 
+def test_weights_are_gathered_as_the_software_does_it_where_copies_are_sharded() -> None:
+    """Megatron gathers beside forward passes with shards of an update, and the scenario itself has no shards."""
+    given = {**SCENARIO, "software": "megatron-core", "parallelism": {"tensor": 1, "pipeline": 1, "recompute": "none"}}
+    found = plan(given, [4], workers=1)
+    sharded = {entry.choice.layout.sharding: entry for entry in found.best}
+    assert {key: entry.choice.layout.gather_overlap for key, entry in sharded.items()} == {
+        None: False,
+        "zero-1": True,
+        "zero-2": True,
+        "zero-3": False,
+    }
+    entry = sharded["zero-1"]
+    layout = {"sharding": "zero-1", "micro_batches": entry.choice.layout.micro_batches}
+    run = clustersim.simulate(load_scenario(given, [f"parallelism={layout}"]))
+    assert entry.run_s in (None, pytest.approx(run.iteration_s, rel=1e-9))
+    without = plan({**given, "software": {"name": "megatron-core", "gather_overlap": False}}, [4], workers=1)
+    assert not any(entry.choice.layout.gather_overlap for entry in without.best)
+
+
 def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
     assert "known: all, dualpipe, expert_exchange, offload, recompute, sharding_over" in str(
         refusal(SCENARIO, [4], also=["sharding_by"])
