@@ -7,6 +7,7 @@ run as Python.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from array import array
@@ -18,11 +19,12 @@ from clustersim.errors import InputError, Mistake, hint_after, nearest
 from clustersim.reading import Path, Place, TreeNode, field_of, models_at
 from clustersim.reading.shape import places_of
 from clustersim.reading.tree import dotted
+from clustersim.scenario.overrides import CASE
 from clustersim.scenario.point import Point
+from clustersim.scenario.quantities import Amount, Quantity, quantity_of, same_unit, with_units, without_unit
 from clustersim.scenario.software_keys import STAYS
 from clustersim.scenario.spaces import Axes, PointSpace, Selected
 from clustersim.spec import is_of_software
-from clustersim.units import read_quantity
 
 _OPTION = Place("--where")
 _LONGEST = 1000
@@ -43,12 +45,16 @@ _SUMS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_POWERS: dict[type[ast.AST], int] = {ast.Mult: 1, ast.Div: -1, ast.FloorDiv: -1}
+"""Whether the units of the right side multiply or divide those of the left; others need equal units."""
 _ORDERS: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_ROUNDING = 1e-12
+"""Relative difference up to which numbers are equal: 1000 ns and 1 us differ by the rounding of a float."""
 
 Opened = Callable[[TreeNode], TreeNode]
 """Returns a tree with the cluster itself in place of its name."""
@@ -74,7 +80,7 @@ class _Values:
     opened: Opened
 
     def of(self, path: Path) -> Any:
-        """Return the value at a key; quantities in SI units, and a map by its `kind`, its `name` or its only value."""
+        """Return the value at a key; a map by its `kind`, its `name` or its only value."""
         root = self.root
         topology = root.child("topology") if path[0] == "topology" and len(path) > 1 else None
         if topology is not None and isinstance(topology.value, str):
@@ -83,7 +89,7 @@ class _Values:
         if node is not None and node.value is not None:
             return _plain(node, dotted(path))
         if dotted(path) in self.axes:
-            return self.axes[dotted(path)]
+            return _number_of(self.axes[dotted(path)])
         return _default(root, path)
 
 
@@ -162,15 +168,17 @@ def parse_condition(text: str, place: Place = _OPTION) -> Condition:
 
     def in_python(found: re.Match[str]) -> str:
         if found["number"] is not None:
-            quantity = read_quantity(found[0]) if found["unit"] else None
-            return repr(quantity[1]) if quantity is not None else found[0]
+            is_quantity = found["unit"] and quantity_of(found[0]) is not None
+            return repr(found[0]) if is_quantity else f"{found['number']} {found['unit'] or ''}"
+        if found["text"] is not None:
+            return repr(found["text"][1:-1])
         name = found["name"]
-        if name is None or name in _WORDS:
-            return found[0]
+        if name in _WORDS:
+            return name
         if name in _VALUES:
             return _VALUES[name]
         keys.append(tuple(int(part) if part.isdecimal() else part for part in name.split(".")))
-        return f"_{len(keys) - 1}"
+        return f" _{len(keys) - 1}"
 
     try:
         if len(text) > _LONGEST:
@@ -216,10 +224,10 @@ class _Compiler:
             return lambda values: not _truth(inner(values))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             inner, sign = self.of(node.operand), -1 if isinstance(node.op, ast.USub) else 1
-            return lambda values: _sum(operator.mul, sign, inner(values))
+            return lambda values: _sum(ast.Mult, sign, inner(values))
         if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
-            left, right, work = self.of(node.left), self.of(node.right), _SUMS[type(node.op)]
-            return lambda values: _sum(work, left(values), right(values))
+            left, right, kind = self.of(node.left), self.of(node.right), type(node.op)
+            return lambda values: _sum(kind, left(values), right(values))
         if isinstance(node, ast.Compare):
             return self._comparison(node)
         written = re.sub(r"\b_(\d+)\b", lambda found: dotted(self.keys[int(found[1])]), ast.unparse(node))
@@ -245,26 +253,62 @@ def _compared(op: ast.cmpop, left: Any, right: Any) -> bool:
         is_equal = isinstance(op, ast.Eq | ast.Is)
         if left is None or right is None:
             return (_nothing(left) and _nothing(right)) == is_equal
-        return bool((_given(left) == _given(right)) == is_equal)
+        return _equal(_given(left), _given(right)) == is_equal
     if isinstance(op, ast.In | ast.NotIn):
         if not isinstance(right, list):
             raise _WrongError(f"`in` needs a list such as [8, 16] (got {_shown(right)})")
-        return bool((_given(left) in right) == isinstance(op, ast.In))
+        left = _given(left)
+        return any(_equal(left, each) for each in right) == isinstance(op, ast.In)
     left, right = _given(left), _given(right)
-    if _is_number(left) != _is_number(right) or isinstance(left, list | bool) or isinstance(right, list | bool):
-        raise _WrongError(f"{_shown(left)} and {_shown(right)} have no order")
-    return bool(_ORDERS[type(op)](left, right))
+    if _is_amount(left) and _is_amount(right):
+        if _equal(left, right):
+            return isinstance(op, ast.LtE | ast.GtE)
+        return bool(_ORDERS[type(op)](without_unit(left), without_unit(right)))
+    if isinstance(left, str) and isinstance(right, str):
+        return bool(_ORDERS[type(op)](left, right))
+    raise _WrongError(f"{_shown(left)} and {_shown(right)} have no order")
 
 
-def _sum(work: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    left, right = _given(left), _given(right)
-    if not (_is_number(left) and _is_number(right)):
-        wrong = left if not _is_number(left) else right
-        raise _WrongError(f"only numbers are added, multiplied and so on (got {_shown(wrong)})")
+def _equal(left: Any, right: Any) -> bool:
+    if _is_amount(left) and _is_amount(right):
+        _check_units(left, right)
+        left, right = without_unit(left), without_unit(right)
+        is_float = isinstance(left, float) or isinstance(right, float)
+        return left == right or (is_float and math.isclose(left, right, rel_tol=_ROUNDING))
+    for one, other in ((left, right), (right, left)):
+        if _is_amount(one) and isinstance(other, str) and _is_written_number(other):
+            raise _WrongError(f"{one} is a number and '{other}' a text; write numbers without quotes")
+    return bool(left == right)
+
+
+def _check_units(left: Amount, right: Amount) -> None:
+    if (why := same_unit(left, right)) is not None:
+        raise _WrongError(why)
+
+
+def _is_written_number(text: str) -> bool:
     try:
-        return work(left, right)
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _sum(kind: type[ast.AST], left: Any, right: Any) -> Any:
+    left, right = _given(left), _given(right)
+    if not (_is_amount(left) and _is_amount(right)):
+        wrong = left if not _is_amount(left) else right
+        raise _WrongError(f"only numbers are added, multiplied and so on (got {_shown(wrong)})")
+    sign = _POWERS.get(kind)
+    if sign is None:
+        _check_units(left, right)
+    try:
+        found = _SUMS[kind](without_unit(left), without_unit(right))
     except (ZeroDivisionError, OverflowError):
         raise _WrongError("it divides by zero or is too large") from None
+    if sign is not None:
+        return with_units(found, left, right, sign)
+    with_unit = left if isinstance(left, Quantity) else right
+    return Quantity(found, with_unit.powers) if isinstance(with_unit, Quantity) else found
 
 
 def _truth(value: Any) -> bool:
@@ -286,14 +330,14 @@ def _nothing(value: Any) -> bool:
     return value is None or isinstance(value, _Missing)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, Amount) and not isinstance(value, bool)
 
 
 def _number_of(value: Any) -> Any:
-    """Return a quantity in SI units; any other value as it is."""
-    quantity = read_quantity(value) if isinstance(value, str) else None
-    return value if quantity is None else quantity[1]
+    """Return the quantity of a text that is one; any other value as it is."""
+    quantity = quantity_of(value) if isinstance(value, str) else None
+    return value if quantity is None else quantity
 
 
 def _plain(node: TreeNode, key: str) -> Any:
@@ -330,6 +374,8 @@ def _check_keys(conditions: Sequence[Condition], space: PointSpace, root: TreeNo
                 known = [*places, *Point.model_fields]
                 near = places[0] if places else nearest(name, known)
                 message = f"'{condition.text}': no key of a scenario is called '{name}'{hint_after(None, near)}"
+                if path == (CASE,):
+                    message = f"'{condition.text}': there is no axis '{CASE}' here; --set '{CASE}=[NAME]' keeps it"
                 raise InputError(condition.mistake(message, name))
 
 
