@@ -75,7 +75,7 @@ def test_a_plan_that_is_stopped_is_printed_and_ends_with_status_130(
     assert main(["plan", file, "--gpus", "2", "--top", "1", "--workers", "1", "--json"]) == 130
     printed = capsys.readouterr()
     assert json.loads(printed.out)["stopped"] is True
-    assert "stopped after 3 of 3 layouts" in printed.err
+    assert "stopped after 4 of 4 layouts" in printed.err
     assert "--resume FILE" in printed.err
 
 
