@@ -40,7 +40,7 @@ _SETTINGS = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.scheduler.allowed-failures": 0,
 }
-"""Dask's settings for clusters of our own: no profiler, few looks at the event loop; `dispatch` repeats lost batches."""
+"""Settings of clusters of our own: no profiler, few looks at the event loop; `dispatch` repeats lost batches."""
 
 _RESUME = "with a ledger, the same command goes on from here"
 _VERSIONS = (

@@ -1,4 +1,4 @@
-"""`clustersim sweep --on tcp://...` with a ledger gives what one process does, after killed workers and a lost scheduler."""
+"""`clustersim sweep --on tcp://...` with a ledger is as one process, after killed workers and a lost scheduler."""
 
 from __future__ import annotations
 
