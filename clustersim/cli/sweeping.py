@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,9 @@ from clustersim.cli.failure import report_interrupt
 from clustersim.cli.stopping import Stopping, stoppable
 
 if TYPE_CHECKING:
+    from clustersim.errors import ClustersimError
     from clustersim.results import Sweep
+    from clustersim.scenario import Scenario
     from clustersim.sweep.ledger import PointCounts, SweepInLedger, SweepLedger, SweepShard
 
 STATUS_SCHEMA = "clustersim.status/1"
@@ -79,8 +81,8 @@ def sweep(
     """Simulate many points: keep each as it is done, go on where an earlier command stopped.
 
     A point that cannot be simulated is a row with its error, and the others go on. The same command on the same
-    ledger simulates what is left. Exit status: 0 if a point has a forecast; if none has, 3 where all were refused or
-    do not fit, else 1.
+    ledger simulates what is left. Exit status: 0 if a point has a forecast or is left to other shards; if none has, 3
+    where all were refused or do not fit, else 1, with the reasons.
     """
     from clustersim.cli.progress import progress
     from clustersim.scenario import load_scenario
@@ -88,13 +90,13 @@ def sweep(
     from clustersim.sweep.ledger import SweepLedger, fill
 
     part = _shard(shard, ledger)
-    if parquet is not None:
-        from clustersim.interchange import check_parquet
-
-        check_parquet()
+    _check_outputs(csv, parquet)
     executor = open_executor(on, workers, _pairs(on_option or []))
-    with stoppable(json) as stop, SweepLedger.open(ledger) as opened, _kept(opened, stop, json):
+    with ExitStack() as opening:
+        stop = opening.enter_context(stoppable(json))
         loaded = load_scenario(scenario, settings or [], (), allow_outside, strict, where or [])
+        opened = opening.enter_context(SweepLedger.open(ledger))
+        opening.enter_context(_kept(opened, stop, json))
         with progress(quiet) as on_progress:
             found = fill(
                 opened,
@@ -108,9 +110,13 @@ def sweep(
                 progress=on_progress,
             )
         _output(found, json, csv, parquet)
-        counts = found.counts() if part is None else found.counts(part.rest, part.num_shards)
-    if status := _status_of(counts):
-        raise typer.Exit(status)
+        if part is not None:
+            typer.echo(f"shard {part}: {count_words(found.counts(part.rest, part.num_shards))}", err=json)
+        error = _none_ran(loaded, found)
+    if error is not None and json:  # the document has the reasons
+        raise typer.Exit(error.exit_status)
+    if error is not None:
+        raise error
 
 
 def merge(
@@ -252,11 +258,27 @@ def _how_to_go_on(ledger: SweepLedger) -> str:
     return f"the same command goes on from {ledger.path} ({counts})"
 
 
-def _status_of(counts: PointCounts) -> int:
-    """Return the exit status of a sweep, or of a shard."""
-    if counts.done or not counts.failed:
-        return 0
-    return 3 if set(counts.failed) <= {"refused", "does-not-fit"} else 1
+def _check_outputs(csv: Path | None, parquet: Path | None) -> None:
+    """Raise InputError if a table cannot be written, before any point is simulated."""
+    from clustersim.results.files import check_writable
+
+    if parquet is not None:
+        from clustersim.interchange import check_parquet
+
+        check_parquet()
+    for path in (csv, parquet):
+        if path is not None:
+            check_writable(path)
+
+
+def _none_ran(loaded: Scenario, found: SweepInLedger) -> ClustersimError | None:
+    """Return the error of a sweep all of whose points failed; None for any other."""
+    from clustersim.sweep.ledger import SweepShard
+    from clustersim.sweep.none_ran import error_of_points
+
+    counts = found.counts()
+    is_failed = counts.failed and not counts.done and not counts.left
+    return error_of_points(loaded, found.failures(SweepShard()), counts.failed) if is_failed else None
 
 
 def _output(found: SweepInLedger, json: bool, csv: Path | None, parquet: Path | None) -> None:

@@ -16,6 +16,7 @@ from clustersim.errors import ClustersimError, InputError, SimulationError, unkn
 from clustersim.report.text_table import plain
 from clustersim.report.words import plural
 from clustersim.results import Sweep, read_sweep
+from clustersim.results.point_error import RETRIED_KINDS
 from clustersim.results.run import RESULT_SCHEMA
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.sweep import sweep
@@ -122,7 +123,7 @@ def diff(
 def _nothing_ran(first: FailedPoint) -> ClustersimError:
     """Return the error of the first point of a comparison of which no point has a forecast in both."""
     message = f"no point has a forecast in both; {first.side}: {first.error.message}"
-    if first.error.kind in ("stuck", "too-long"):
+    if first.error.kind in RETRIED_KINDS:
         return SimulationError(message)
     return InputError(message, got=first.error.kind, allowed="a point that runs in both")
 

@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from errno import EISDIR
 from itertools import chain, count
 from pathlib import Path
 from threading import get_ident
@@ -47,11 +48,7 @@ def write_pieces(path: str | Path, pieces: Iterable[str]) -> Path:
 @contextmanager
 def atomically(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that takes the place of `path` at the end of the block, unless that fails."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}", got=str(path)) from None
+    handle, temporary = _temporary(path)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -65,6 +62,24 @@ def atomically(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def check_writable(path: Path) -> None:
+    """Raise InputError if a file cannot be written, before the work for it."""
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: {os.strerror(EISDIR)}", got=str(path))
+    handle, temporary = _temporary(path)
+    os.close(handle)
+    Path(temporary).unlink()
+
+
+def _temporary(path: Path) -> tuple[int, str]:
+    """Return an open file beside a path, whose folder is made, and its name."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}", got=str(path)) from None
 
 
 def to_json(document: object, indent: int | None = None) -> str:

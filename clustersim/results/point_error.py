@@ -11,6 +11,12 @@ ErrorKind = Literal["does-not-fit", "refused", "stuck", "too-long"]
 
 ERROR_KINDS: tuple[str, ...] = get_args(ErrorKind)
 
+INPUT_KINDS = ("does-not-fit", "refused")
+"""Kinds that the scenario has to mend: InputError, exit status 3."""
+
+RETRIED_KINDS = tuple(kind for kind in ERROR_KINDS if kind not in INPUT_KINDS)
+"""Kinds that another time limit or another machine may end otherwise: SimulationError, exit status 1."""
+
 
 @dataclass(frozen=True)
 class PointError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from clustersim.cli import main
 from clustersim.cli.sweeping import MOST_IN_REPORT, count_words
+from clustersim.errors import SimulationError
 from clustersim.sweep.ledger import PointCounts, SweepLedger
 from tests.cli.tiny import files
 
@@ -55,7 +57,8 @@ def test_shards_are_merged_and_their_status_is_told(folder: Path, capsys: pytest
     expected = printed(capsys, "run", "tiny.yaml", "--json", "-q")
     for job in (1, 2):
         sweep = ["sweep", "tiny.yaml", "--ledger", f"{job}.db", "--shard", f"{job}/2", "--on", "in-process", "-q"]
-        assert printed(capsys, *sweep) == "tiny: 2 points: 1 done, 1 left\n"
+        expected_lines = f"tiny: 2 points: 1 done, 1 left\nshard {job % 2}/2: 1 points: 1 done, 0 left\n"
+        assert printed(capsys, *sweep) == expected_lines
     status = json.loads(printed(capsys, "status", "1.db", "--json"))
     assert status["schema"] == "clustersim.status/1"
     (each,) = status["sweeps"]
@@ -136,3 +139,66 @@ def test_counts_are_words() -> None:
     assert count_words(PointCounts(1, {"does-not-fit": 2, "too-long": 1}, 1000)) == (
         "1,004 points: 1 done, 3 failed (does-not-fit 2, too-long 1), 1,000 left"
     )
+
+
+NONE_FITS = ("--set", "batch.per_gpu=[100000, 200000]", "--on", "in-process", "-q")
+
+
+def test_the_reasons_are_told_where_no_point_ran(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "tiny.yaml", *NONE_FITS[:2], "-q"]) == 3
+    expected = capsys.readouterr().err
+    assert main(["sweep", "tiny.yaml", *NONE_FITS]) == 3
+    out, err = capsys.readouterr()
+    assert out == "tiny: 4 points: 0 done, 4 failed (does-not-fit 4), 0 left\n"
+    assert err == expected
+    assert "one k80 holds 12.9 GB, and this needs" in err
+    document = json.loads(printed(capsys, "sweep", "tiny.yaml", *NONE_FITS, "--json", status=3))
+    assert {run["error"]["kind"] for run in document["runs"]} == {"does-not-fit"}
+
+
+def test_a_shard_of_which_no_point_fits_is_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = [
+        "--set",
+        "num_gpus=1",
+        "--set",
+        "batch.per_gpu=[16, 200000]",
+        "--ledger",
+        "a.db",
+        "--on",
+        "in-process",
+        "-q",
+    ]
+    printed_lines = printed(capsys, "sweep", "tiny.yaml", "--shard", "1/2", *sizes)
+    assert "shard 1/2: 1 points: 0 done, 1 failed (does-not-fit 1), 0 left" in printed_lines
+    assert "1 done, 1 failed (does-not-fit 1), 0 left" in printed(capsys, "sweep", "tiny.yaml", *sizes)
+
+
+def test_strict_also_ends_at_a_failure_that_is_in_the_ledger(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["sweep", "tiny.yaml", "--ledger", "a.db", "--on", "in-process", "-q"]
+
+    def stuck(*arguments: object, **options: object) -> None:
+        raise SimulationError("it cannot end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(import_module("clustersim.sweep.task"), "forecast_anchored", stuck)
+        printed(capsys, *command, status=1)
+    assert main([*command, "--strict"]) == 1
+    assert "it cannot end" in capsys.readouterr().err
+    assert "2 done, 0 left" in printed(capsys, *command, "--strict", "--retry")
+
+
+@pytest.mark.parametrize("name", ["tiny.yaml/x.csv", "."])
+def test_a_table_that_cannot_be_written_is_told_before_any_point(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "tiny.yaml", "--ledger", "a.db", "--csv", name, "-q"]) == 3
+    assert f"cannot write {name}" in capsys.readouterr().err
+    assert files(folder) == {"tiny.yaml", "star.yaml"}
+
+
+@pytest.mark.parametrize("arguments", [["tinny.yaml"], ["tiny.yaml", "--where", "num_gps > 1"]])
+def test_a_wrong_scenario_leaves_no_ledger(arguments: list[str], folder: Path) -> None:
+    assert main(["sweep", *arguments, "--ledger", "a.db", "-q"]) == 3
+    assert files(folder) == {"tiny.yaml", "star.yaml"}

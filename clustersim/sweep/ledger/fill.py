@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from clustersim.errors import InputError, SimulationError
+from clustersim.results import PointError
+from clustersim.results.point_error import RETRIED_KINDS
 from clustersim.scenario import Scenario
 from clustersim.simulate import Workloads, fit_scenario
 from clustersim.sweep.executor import Executor
@@ -38,8 +40,10 @@ def fill(
     `retry` points that were stuck or took too long are simulated again. If `strict`, a point without a forecast raises
     InputError or SimulationError.
     """
-    sweep = ledger.begin(loaded, exact, shard)
-    numbers = ledger.left(sweep, shard or SweepShard(), retry)
+    sweep, part = ledger.begin(loaded, exact, shard), shard or SweepShard()
+    if strict:
+        _check_kept(sweep, part, retry)
+    numbers = ledger.left(sweep, part, retry)
     if not numbers:
         return sweep
     found = fit_scenario(loaded, exact, Workloads(), lambda what: progress(0.0, what))
@@ -51,16 +55,26 @@ def fill(
                 taken.append(number)
                 yield PointTask(trees[number], exact, found, detail=False, timeout_s=point_timeout_s)
 
-    total = (shard or SweepShard()).count(len(trees))
+    total = part.count(len(trees))
     told = _Told(progress, total - len(numbers), total)
     with executor:
         for place, entry in point_results(executor, make_entry, tasks(), lost_entry, lambda entry: entry.error):
             ledger.record(sweep, taken[place], entry)
             if strict and entry.error is not None:
-                is_stuck = entry.error.kind in ("stuck", "too-long")
-                raise SimulationError(entry.error.message) if is_stuck else InputError(entry.error.message)
+                raise _raised(entry.error)
             told.one()
     return sweep
+
+
+def _check_kept(sweep: SweepInLedger, shard: SweepShard, retry: bool) -> None:
+    """Raise the error of the first point that failed before and is not simulated again."""
+    for _, run in sweep.failures(shard):
+        if run.error is not None and not (retry and run.error.kind in RETRIED_KINDS):
+            raise _raised(run.error)
+
+
+def _raised(error: PointError) -> InputError | SimulationError:
+    return SimulationError(error.message) if error.kind in RETRIED_KINDS else InputError(error.message)
 
 
 class _Told:

@@ -14,15 +14,13 @@ from typing import Self
 
 from clustersim import __version__
 from clustersim.errors import InputError, Mistake
+from clustersim.results.point_error import RETRIED_KINDS
 from clustersim.scenario import Scenario
 from clustersim.sweep.ledger.entry import PointEntry
 from clustersim.sweep.ledger.ledger_keys import LedgerKeys, canonical
 from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.store import close_store, explained, open_store, read_store, transaction
 from clustersim.sweep.ledger.sweep_in_ledger import SweepInLedger
-
-RETRIED = ("stuck", "too-long")
-"""Kinds of failure that another time limit or another machine may end otherwise."""
 
 
 class SweepLedger:
@@ -129,7 +127,7 @@ class SweepLedger:
 
         With `retry` also points that were stuck or took too long.
         """
-        again = f"WHERE kind NOT IN {RETRIED!r}" if retry else ""
+        again = f"WHERE kind NOT IN {RETRIED_KINDS!r}" if retry else ""
         with explained(self.path):
             found = self.store.execute(
                 "SELECT number FROM points AS p WHERE sweep = ? AND number % ? = ?"

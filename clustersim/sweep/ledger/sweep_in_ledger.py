@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clustersim.results import Sweep
+from clustersim.results import Run, Sweep
 from clustersim.results.rows import Cell, data_frame, polars_frame
 from clustersim.simulate import Forecast
 from clustersim.sweep.ledger.entry import unpack
+from clustersim.sweep.ledger.shard import SweepShard
 from clustersim.sweep.ledger.store import explained
 from clustersim.sweep.sentences import Sentences
 
@@ -87,6 +88,13 @@ class SweepInLedger:
             for axes, packed in self._store.execute(query, (self.number, 1, 0)):
                 if packed is not None:
                     yield unpack(packed, json.loads(axes))
+
+    def failures(self, shard: SweepShard) -> Iterator[tuple[int, Run]]:
+        """Yield the number and the run of each point of a shard that failed, in the order of the scenario."""
+        query = f"SELECT p.number, p.axes, e.forecast {_RESULTS} AND e.kind IS NOT NULL ORDER BY p.number"
+        with explained(self._path):
+            for number, axes, packed in self._store.execute(query, (self.number, shard.num_shards, shard.rest)):
+                yield number, unpack(packed, json.loads(axes)).run
 
     def rows(self) -> Iterator[dict[str, Cell]]:
         """Yield the rows of `Sweep.to_rows` one by one."""
