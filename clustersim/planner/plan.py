@@ -256,7 +256,7 @@ class _Planning:
 
     def _plan(self) -> Plan:
         request, every = self._request, [*self._search.simulated, *self._tuned]
-        best, rule = self._best_of_each(every), self._rule
+        best, rule = self._with_runs_first(self._best_of_each(every)), self._rule
         entries = tuple(self._entry(each, best[0]) for each in best)
         discarded = {why: num for why, num in self._layouts.discarded.items() if num}
         tokens = self._layouts.costs[request.num_gpus[0]].setup.model.tokens
@@ -332,7 +332,8 @@ class _Planning:
         self._is_tuned = True
         self._on_progress(0.95, "the best, as run")
         best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
-        run_times([each.choice for each in best], self._request, pool, self._runs, deadline)
+        to_run = [*best, *([self._rule] if self._rule is not None else [])]
+        run_times([each.choice for each in to_run], self._request, pool, self._runs, deadline)
 
     def _check(self, share: float) -> None:
         """Tell how far the bounds are, and stop when the time is over."""
@@ -392,6 +393,12 @@ class _Planning:
             layout = replace(each.choice, exchange=())
             best.setdefault((layout.num_gpus, layout.batch, layout.text()), each)
         return list(best.values())
+
+    def _with_runs_first(self, best: list[SimulatedLayout]) -> list[SimulatedLayout]:
+        """Return the best layouts of a sorted list in the order of their times as run, then those not simulated so."""
+        known = [each for each in best[:AS_RUN] if key_of(each.choice) in self._runs]
+        known.sort(key=lambda each: self._objective.of(each.choice, self._runs[key_of(each.choice)]))
+        return [*known, *(each for each in best if each not in known)]
 
     def _value(self, simulated: SimulatedLayout) -> float:
         return self._objective.of(simulated.choice, simulated.iteration_s)
