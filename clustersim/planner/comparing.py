@@ -217,7 +217,7 @@ class _Comparing:
                 **self.arguments,
             )
         except InputError as error:
-            if any(str(path) in (mistake.got, mistake.file) for mistake in error.mistakes):
+            if path is not None and any(str(path) in (mistake.got, mistake.file) for mistake in error.mistakes):
                 raise  # the file of earlier results is wrong, not the cluster
             return ClusterPlan(option, settings, None, error.mistakes)
         return ClusterPlan(option, settings, found)
