@@ -333,7 +333,8 @@ class _Planning:
         self._on_progress(0.95, "the best, as run")
         best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
         usual = [replace(each.choice, exchange=()) for each in best]
-        choices = dict.fromkeys([*(each.choice for each in best), *usual])
+        rule = [] if self._rule is None else [self._rule.choice]
+        choices = dict.fromkeys([*(each.choice for each in best), *usual, *rule])
         run_times(list(choices), self._request, pool, self._runs, deadline)
 
     def _check(self, share: float) -> None:

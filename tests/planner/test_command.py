@@ -205,7 +205,7 @@ def test_a_time_limit_ends_the_search_with_status_0(file: str, capsys: pytest.Ca
     assert main([*command, "--time-limit", "0.001s", "--no-report"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "the fastest layout found is" in printed
-    assert "The search ended on time: " in printed
+    assert "The time limit ended the search: " in printed
 
 
 def test_clusters_are_one_table_one_document_and_one_page(file: str, capsys: pytest.CaptureFixture[str]) -> None:

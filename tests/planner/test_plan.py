@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.planner import Choice, plan
+from clustersim.planner.journal import key_of
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.queue import Candidate, Family, LayoutQueue
 from clustersim.planner.reasons import reason
+from clustersim.planner.request import plan_request
 from clustersim.planner.search import SimulatedLayout
 from clustersim.planner.space import Space
 from clustersim.planner.tune import exchange_variants, overlapped
@@ -448,6 +451,19 @@ def test_weights_are_gathered_as_the_software_does_it_where_copies_are_sharded()
     assert entry.run_s in (None, pytest.approx(run.iteration_s, rel=1e-9))
     without = plan({**given, "software": {"name": "megatron-core", "gather_overlap": False}}, [4], workers=1)
     assert not any(entry.choice.layout.gather_overlap for entry in without.best)
+
+
+def test_the_best_is_the_best_as_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all settings of the software the second layout may be faster than the first."""
+    first, second = plan(NARROW, [4], top=2, workers=1).best
+
+    def times(choices: Any, request: Any, pool: Any, found: dict[str, float], deadline: Any) -> None:
+        found |= {key_of(first.choice): 2 * second.iteration_s, key_of(second.choice): second.iteration_s}
+
+    monkeypatch.setattr(import_module("clustersim.planner.plan"), "run_times", times)
+    found = plan(NARROW, [4], top=2, workers=1)
+    assert [entry.choice for entry in found.best] == [second.choice, first.choice]
+    assert found.scenario_text == plan_request(NARROW, [4], (), (), False).scenario_of(second.choice).yaml()
 
 
 def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:
