@@ -15,6 +15,8 @@ from clustersim.model.precision import precision_on
 from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.ring import in_ring, moved_elements
 
+_PHASES = ("forward_s", "backward_data_s", "backward_weights_s")
+
 
 def piece_times(whole: Workload, pieces: Sequence[Piece], library: Library) -> tuple[LayerTime, ...]:
     """Return the seconds of each piece [num_layers]; `whole` has those of the undivided layers at the same batch.
@@ -56,20 +58,19 @@ def _divided(whole: Workload, pieces: Sequence[Piece], library: Library) -> tupl
     if any(piece.num_ring_steps > 1 for piece in pieces):
         steps = estimated(tuple(piece.ring_step for piece in pieces))
     around = [_around_blocks_s(piece, whole) for piece in pieces]
+    shares = map(_shares, pieces, wholes, parts, steps)
     return tuple(
         LayerTime(
             piece.layer,
-            known.forward_s * _share(piece, guess, part, ring_step, "forward_s") + _sums_s(piece, whole) + blocks_s[0],
-            known.backward_data_s * _share(piece, guess, part, ring_step, "backward_data_s") + blocks_s[1],
-            known.backward_weights_s * _share(piece, guess, part, ring_step, "backward_weights_s"),
+            known.forward_s * share[0] + _sums_s(piece, whole) + blocks_s[0],
+            known.backward_data_s * share[1] + blocks_s[1],
+            known.backward_weights_s * share[2],
             known.provenance,
             known.forward_issue,
             known.backward_data_issue,
             known.backward_weights_issue,
         )
-        for piece, known, guess, part, ring_step, blocks_s in zip(
-            pieces, whole.layers, wholes, parts, steps, around, strict=True
-        )
+        for piece, known, share, blocks_s in zip(pieces, whole.layers, shares, around, strict=True)
     )
 
 
@@ -102,11 +103,16 @@ def _sums_s(piece: Piece, whole: Workload) -> float:
     return whole.kernel_factor * (whole.batch * moved / rate + whole.gpu.launch_s)
 
 
+def _shares(piece: Piece, whole: LayerTime, part: LayerTime, ring_step: LayerTime) -> list[float]:
+    """Return a piece's fraction of its whole layer's time in each phase."""
+    if piece.layer is whole.layer or piece.layer == whole.layer:
+        return [1.0] * len(_PHASES)
+    return [_share(piece, whole, part, ring_step, phase) for phase in _PHASES]
+
+
 def _share(piece: Piece, whole: LayerTime, part: LayerTime, ring_step: LayerTime, phase: str) -> float:
-    """Return a piece's fraction of its whole layer's time, as one kernel, in blocks or in ring steps."""
+    """Return a piece's fraction of its whole layer's time in a phase, as one kernel, in blocks or in ring steps."""
     layer = whole.layer
-    if piece.layer is layer or piece.layer == layer:
-        return 1.0
     own, num = (ring_step, piece.num_ring_steps) if phase in piece.overlapped_phases else (part, piece.num_blocks)
     whole_s, own_s = float(getattr(whole, phase)), float(getattr(own, phase))
     if layer.shape and whole_s > 0:

@@ -16,7 +16,7 @@ from clustersim.plan_report.words import (
     rate_words,
     training_words,
 )
-from clustersim.planner import ClusterComparison, ClusterPlan, Entry, Plan, Totals, totals
+from clustersim.planner import ClusterComparison, ClusterPlan, Entry, Plan, Totals, as_run, totals
 from clustersim.planner.totals import unit_of
 from clustersim.report.words import count, percent, times
 
@@ -32,7 +32,7 @@ def answer(found: Plan | ClusterComparison) -> list[str]:
 
 
 def _of_plan(plan: Plan) -> Iterator[str]:
-    best, on = plan.best[0], "On an ideal network, " if plan.transport == "ideal" else ""
+    best, on = as_run(plan.best[0]), "On an ideal network, " if plan.transport == "ideal" else ""
     where = f"{'on' if on else 'On'} {named_by_gpus(plan, best)}"
     called = _BEST[plan.objective] + ("" if plan.ended == "done" else " found")
     figures = [rate_words(plan, best)]
@@ -47,14 +47,23 @@ def _of_plan(plan: Plan) -> Iterator[str]:
 
 def against_rule(plan: Plan) -> str:
     """Compare the best layout with that of the rule of thumb; empty where no rule gives one."""
-    rule, best = plan.rule_of_thumb, plan.best[0]
-    if rule is None:
+    pair = best_and_rule(plan)
+    if pair is None:
         return ""
+    best, rule = pair
     if rule.choice == best.choice:
         return "A rule of thumb gives the same layout."
     gain, better = gain_over(plan, best, rule), _BETTER[plan.objective]
     how = f"{percent(gain)} {better} than" if gain >= _ALIKE else "as good as"
     return f"It is {how} what a rule of thumb gives ({rule.choice.text()}: {rate_words(plan, rule)})."
+
+
+def best_and_rule(plan: Plan) -> tuple[Entry, Entry] | None:
+    """Return the best layout and that of the rule of thumb, as run if both are known so; None without a rule."""
+    best, rule = plan.best[0], plan.rule_of_thumb
+    if rule is None:
+        return None
+    return (best, rule) if None in (best.run_s, rule.run_s) else (as_run(best), as_run(rule))
 
 
 def gain_over(plan: Plan, best: Entry, other: Entry) -> float:
@@ -63,6 +72,8 @@ def gain_over(plan: Plan, best: Entry, other: Entry) -> float:
         return 1 - best.dollars_per_sample / other.dollars_per_sample
     if plan.objective == "energy" and best.joules_per_sample is not None and other.joules_per_sample is not None:
         return 1 - best.joules_per_sample / other.joules_per_sample
+    if best.run_s is not None and other.run_s is not None:
+        return best.choice.batch / best.run_s / (other.choice.batch / other.run_s) - 1
     return best.samples_per_s / other.samples_per_s - 1
 
 
@@ -70,12 +81,13 @@ def how_it_ended(plan: Plan) -> str:
     """Say whether a better layout may be left, and by how much."""
     simulated = f"{count(plan.num_simulated)} of {count(plan.num_layouts)} layouts were simulated"
     if plan.ended == "done":
-        return f"No other layout is better: {simulated}, and the bounds of the others are worse."
-    how = "ended on time" if plan.ended == "time" else "was interrupted"
+        planned = f" in a plan, which is without {', '.join(plan.left_out)}" if plan.left_out else ""
+        return f"No other layout is better{planned}: {simulated}, and the bounds of the others are worse."
+    how = "The time limit ended the search" if plan.ended == "time" else "The search was interrupted"
     left = "" if plan.gap is None else f", and one of the others could be at most {percent(plan.gap)} better"
     if is_proved(plan):
         left = ", and by their bounds none of the others is better"
-    return f"The search {how}: {simulated}{left}."
+    return f"{how}: {simulated}{left}."
 
 
 def _cost(plan: Plan, found: Totals) -> str:
@@ -87,7 +99,7 @@ def _cost(plan: Plan, found: Totals) -> str:
 
 
 def _of_clusters(found: ClusterComparison) -> Iterator[str]:
-    planned = [(each, each.plan, totals(each.plan, each.plan.best[0])) for each in found.planned if each.plan]
+    planned = [(each, each.plan, totals(each.plan, as_run(each.plan.best[0]))) for each in found.planned if each.plan]
     fastest = max(planned, key=lambda each: each[2].rate)
     priced = [each for each in planned if each[2].dollars_per_million is not None]
     spent = [each for each in planned if each[2].joules_per_sample is not None]
@@ -126,7 +138,7 @@ def _by_price(planned: list[Planned], fastest: Planned) -> Iterator[str]:
     slower = second if cheapest is fastest else cheapest
     factor = times(fastest[2].rate / slower[2].rate)
     subject = "They train" if cheapest is fastest else f"{fastest[0].label} are fastest: they train"
-    yield f"{subject} {rate_words(fastest[1], fastest[1].best[0])}, {factor} {slower[0].label}."
+    yield f"{subject} {rate_words(fastest[1], as_run(fastest[1].best[0]))}, {factor} {slower[0].label}."
     if training := training_words(cheapest[1], cheapest[2]):
         own = f"With {cheapest[0].label}, {training}"
         beside = [each for each in others if each[2].train_s is not None]
@@ -141,25 +153,25 @@ def _by_energy(planned: list[Planned]) -> str:
     less = percent(1 - least / more)
     return (
         f"{first[0].label} need the least energy: at most {count(least)} J per sample, {less} less "
-        f"than {second[0].label}, at {rate_words(first[1], first[1].best[0])}."
+        f"than {second[0].label}, at {rate_words(first[1], as_run(first[1].best[0]))}."
     )
 
 
 def _compared(word: str, planned: list[Planned], best: Planned, value: Callable[[Totals], float]) -> str:
     second = max((each for each in planned if each is not best), key=lambda each: value(each[2]))
     return (
-        f"{best[0].label} are {word}: {rate_words(best[1], best[1].best[0])}, "
+        f"{best[0].label} are {word}: {rate_words(best[1], as_run(best[1].best[0]))}, "
         f"{times(value(best[2]) / value(second[2]))} {second[0].label}."
     )
 
 
 def _ends(found: ClusterComparison) -> Iterator[str]:
     """Say on which clusters the search did not prove that nothing is better, and how much better it could be."""
-    for ended, how in (("time", "ended on time"), ("interrupted", "was interrupted")):
+    for ended, how in (("time", "The time limit ended the search"), ("interrupted", "The search was interrupted")):
         names = [
             f"{each.label} ({ended_words(each.plan)})"
             for each in found.planned
             if each.plan is not None and each.plan.ended == ended and not is_proved(each.plan)
         ]
         if names:
-            yield f"The search {how} on {', '.join(names)}: in brackets is how much better another layout could be."
+            yield f"{how} on {', '.join(names)}: in brackets is how much better another layout could be."

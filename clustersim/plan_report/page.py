@@ -10,7 +10,7 @@ from shlex import quote
 from urllib.parse import quote as in_address
 
 from clustersim import __version__
-from clustersim.plan_report.answer import answer, gain_over
+from clustersim.plan_report.answer import answer, best_and_rule, gain_over
 from clustersim.plan_report.frontier import Labelled, cost_data, draw_frontier, labelled, memory_data
 from clustersim.plan_report.tables import (
     CLUSTER_WORDS,
@@ -21,7 +21,7 @@ from clustersim.plan_report.tables import (
 )
 from clustersim.plan_report.times import times_data
 from clustersim.plan_report.words import dollars, ended_words, named_by_gpus
-from clustersim.planner import ClusterComparison, Plan, totals
+from clustersim.planner import ClusterComparison, Plan, as_run, totals
 from clustersim.planner.rule_of_thumb import RULE_OF_THUMB
 from clustersim.planner.totals import unit_of
 from clustersim.report.answer import Tile
@@ -80,10 +80,10 @@ def _header(found: Plan | ClusterComparison, plans: Sequence[Labelled]) -> str:
 
 
 def _tiles(plan: Plan) -> Iterator[Tile]:
-    best = plan.best[0]
+    best, planned = as_run(plan.best[0]), plan.best[0]
     found, unit = totals(plan, best), unit_of(plan)
     yield Tile(f"{unit.capitalize()} per second", count(found.rate), named_by_gpus(plan, best))
-    run = "" if best.run_s is None else f"{duration(best.run_s)} as clustersim run forecasts it"
+    run = "" if best.run_s is None else f"as clustersim run forecasts it; {duration(planned.iteration_s)} as planned"
     yield Tile("Iteration", duration(best.iteration_s), run)
     yield Tile("MFU", percent(best.mfu), f"bubble {percent(best.bubble_share)}")
     memory = f"of {size(plan.gpu_memory_bytes)}, on the fullest GPU" if isfinite(plan.gpu_memory_bytes) else ""
@@ -94,9 +94,8 @@ def _tiles(plan: Plan) -> Iterator[Tile]:
     if found.train_s is not None:
         cost = "" if found.train_dollars is None else dollars(found.train_dollars)
         yield Tile("Time to train", long_duration(found.train_s), cost)
-    if plan.rule_of_thumb is not None:
-        over = percent(gain_over(plan, best, plan.rule_of_thumb), signed=True)
-        yield Tile("Over the rule of thumb", over, plan.rule_of_thumb.choice.text())
+    if (pair := best_and_rule(plan)) is not None:
+        yield Tile("Over the rule of thumb", percent(gain_over(plan, *pair), signed=True), pair[1].choice.text())
     simulated = f"{count(plan.num_simulated)} of {count(plan.num_layouts)} layouts simulated"
     yield Tile("Left to gain", ended_words(plan), simulated)
 
@@ -130,6 +129,8 @@ def _layouts(label: str, plan: Plan) -> str:
     title = f"The best {len(plan.best)} layouts" if len(plan.best) > 1 else "The only simulated layout"
     of = f" of {label}" if label else ""
     under = "Reasons are shares of the best layout's whole time."
+    if any(entry.run_s is not None for entry in plan.best):
+        under += " Times and rates are as planned, as in the figures; as run: the time that clustersim run forecasts."
     if plan.rule_of_thumb is not None:
         under += f" Rule of thumb: {RULE_OF_THUMB}."
     return card(f"{title}{of}", under, grid(headings, body, LAYOUT_WORDS), name=f"Layouts{of}")

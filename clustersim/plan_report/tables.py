@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from clustersim.plan_report.answer import gain_over
+from clustersim.plan_report.answer import best_and_rule, gain_over
 from clustersim.plan_report.words import dollars, ended_words, layout_name
-from clustersim.planner import ClusterComparison, Entry, Plan, Totals, totals
+from clustersim.planner import ClusterComparison, Entry, Plan, Totals, as_run, totals
 from clustersim.planner.totals import unit_of
 from clustersim.report.words import count, duration, long_duration, percent, size
 
@@ -28,9 +28,9 @@ def cluster_rows(found: ClusterComparison) -> Table:
     sums = [each.totals for each in found.planned if each.totals is not None]
     unit = unit_of(plans[0])
     columns: list[tuple[str, Callable[[Plan, Totals], str]]] = [
-        ("iteration", lambda plan, _: duration(plan.best[0].iteration_s)),
+        ("iteration", lambda plan, _: duration(as_run(plan.best[0]).iteration_s)),
         (f"{unit}/s", lambda _, total: count(total.rate)),
-        ("MFU", lambda plan, _: percent(plan.best[0].mfu)),
+        ("MFU", lambda plan, _: percent(as_run(plan.best[0]).mfu)),
         ("memory", lambda plan, _: size(plan.best[0].memory_bytes)),
     ]
     if any(total.dollars_per_hour is not None for total in sums):
@@ -60,7 +60,8 @@ def cluster_rows(found: ClusterComparison) -> Table:
 
 def _gain(plan: Plan) -> float | None:
     """Return by which share the best layout is better than that of the rule of thumb; None where no rule gives one."""
-    return None if plan.rule_of_thumb is None else gain_over(plan, plan.best[0], plan.rule_of_thumb)
+    pair = best_and_rule(plan)
+    return None if pair is None else gain_over(plan, *pair)
 
 
 def layout_rows(plan: Plan) -> Table:

@@ -8,7 +8,7 @@ from clustersim.planner.comparing import COMPARISON_SCHEMA, ClusterComparison, C
 from clustersim.planner.objective import NAMES
 from clustersim.planner.plan import PLAN_SCHEMA, STOPPED, Entry, Plan, plan
 from clustersim.planner.space import Choice
-from clustersim.planner.totals import Totals, totals
+from clustersim.planner.totals import Totals, as_run, totals
 
 __all__ = [
     "COMPARISON_SCHEMA",
@@ -22,6 +22,7 @@ __all__ = [
     "Entry",
     "Plan",
     "Totals",
+    "as_run",
     "compare_clusters",
     "path_for",
     "plan",

@@ -49,7 +49,8 @@ def _iteration_s(task: tuple[Point, float | None]) -> float | None:
     """Return the iteration time of a point; None if it cannot be simulated until the end of the time."""
     point, end_s = task
     try:
-        return within(left_s(end_s), lambda: forecast(point, workloads=_WORKLOADS, detail=False, compares=False)).run.iteration_s
+        found = within(left_s(end_s), lambda: forecast(point, workloads=_WORKLOADS, detail=False, compares=False))
+        return found.run.iteration_s
     except ClustersimError:
         return None
 

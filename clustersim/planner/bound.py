@@ -69,19 +69,15 @@ def min_iteration_s(costs: LayoutCosts, choice: Choice) -> float:
 
 
 def min_compute_s(costs: LayoutCosts, choice: Choice) -> float:
-    """Return the compute time of the busiest stage in seconds: fast to compute, and at most `min_iteration_s`.
+    """Return the time of a mean stage's passes in seconds: fast to compute, and at most `min_iteration_s`.
 
-    Only choices that are good enough by this bound need the full one.
+    Only choices that are good enough by this bound need the full one. Raises InputError if the model cannot be cut.
     """
-    begins, timed, layout = costs.begins(choice), costs.timed(choice), choice.layout
-
-    def busiest_s() -> float:
-        columns = _layer_times(choice, timed, costs.split(choice))
-        parts = np.add.reduceat(columns[0] + columns[1] + columns[2], np.array(begins))
-        return float(parts.reshape(-1, choice.grid.pipeline).sum(axis=0).max())
-
-    key = "busiest", timed, begins, choice.grid.pipeline, layout.recompute, layout.schedule == "zero-bubble"
-    return costs.cached(key, busiest_s) * layout.micro_batches
+    costs.check_parts(choice)
+    timed, layout = costs.timed(choice), choice.layout
+    key = "mean stage", timed, layout.recompute, layout.schedule == "zero-bubble"
+    all_s = costs.cached(key, lambda: float(np.sum(_layer_times(choice, timed, costs.split(choice)))))
+    return all_s / choice.grid.pipeline * layout.micro_batches
 
 
 def mean_compute_s(costs: LayoutCosts, choice: Choice) -> float:

@@ -88,7 +88,7 @@ class Bounding:
         return None if found is None or not self._fits_in_hosts(found[1]) else found[1]
 
     def _computing(self, family: Family, known: Candidate) -> Candidate | None:
-        """Return a family with the compute of its busiest stage, with the least recomputation; its bubble is expected."""
+        """Return a family with the passes of a mean stage with the least recomputation; its bubble is expected too."""
 
         def computing() -> Candidate:
             least_s = self._compute_s(family[0])

@@ -12,7 +12,7 @@ from clustersim import __version__
 from clustersim.errors import InputError, Mistake
 from clustersim.planner.clusters import OWN, ClusterOption, cluster_settings, read_clusters
 from clustersim.planner.plan import Plan, Progress, plan
-from clustersim.planner.totals import Totals, totals
+from clustersim.planner.totals import Totals, as_run, totals
 from clustersim.scenario import Point, Scenario, load_scenario
 
 COMPARISON_SCHEMA = "clustersim.plan-comparison/1"
@@ -50,8 +50,8 @@ class ClusterPlan:
 
     @property
     def totals(self) -> Totals | None:
-        """Rates and dollars of the best layout; None without a plan."""
-        return None if self.plan is None else totals(self.plan, self.plan.best[0])
+        """Rates and dollars of the best layout, as run where that is known; None without a plan."""
+        return None if self.plan is None else totals(self.plan, as_run(self.plan.best[0]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the cluster's entry in `clustersim.plan-comparison/1`."""
@@ -217,7 +217,7 @@ class _Comparing:
                 **self.arguments,
             )
         except InputError as error:
-            if any(str(path) in (mistake.got, mistake.file) for mistake in error.mistakes):
+            if path is not None and any(str(path) in (mistake.got, mistake.file) for mistake in error.mistakes):
                 raise  # the file of earlier results is wrong, not the cluster
             return ClusterPlan(option, settings, None, error.mistakes)
         return ClusterPlan(option, settings, found)

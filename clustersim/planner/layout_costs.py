@@ -23,6 +23,7 @@ from clustersim.parallelism.pieces import Piece
 from clustersim.parallelism.recomputation import block_starts, recomputed
 from clustersim.parallelism.ring import in_ring, ring_ops
 from clustersim.parallelism.spec import RecomputeKind
+from clustersim.parallelism.stages import check_parts, cut_points
 from clustersim.parallelism.tensor_overlap import overlapped_ops
 from clustersim.planner.links import Group, MinTimes
 from clustersim.planner.space import Choice
@@ -177,6 +178,16 @@ class LayoutCosts:
         kept = layout.micro_batches if layout.balance == "memory" else None
         key = "begins", choice.cut, choice.micro_batch, layout.pipeline, layout.chunks, kept
         return self.cached(key, lambda: self._begins(choice))
+
+    def check_parts(self, choice: Choice) -> None:
+        """Raise InputError if a choice's model cannot be cut into its parts."""
+        layout = choice.layout
+        if layout.stages is not None:
+            self.begins(choice)
+        elif (num_parts := choice.grid.pipeline * layout.chunks) > 1:
+            layers = self.setup.model.layers
+            cuts = self.cached("cuts", lambda: cut_points(layers))
+            check_parts(num_parts, layout.chunks, cuts, len(layers))
 
     def load(self, choice: Choice, stage: int) -> StageLoad:
         """Return the gradients that a stage of a choice exchanges after its passes."""

@@ -34,7 +34,8 @@ def first_stage_s(
     ready = list(range(num_stages))
     while ready:
         stage = ready.pop()
-        for slot in slots[stage][done[stage] :]:
+        while done[stage] < len(slots[stage]):
+            slot = slots[stage][done[stage]]
             phase, micro, chunk = slot.phase, slot.micro_batch, slot.chunk
             part = chunk * num_stages + stage
             needs = (phase, part, micro)

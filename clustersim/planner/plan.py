@@ -42,7 +42,7 @@ _SEARCH_SHARE = 0.85
 """Share of a time limit for the search; the rest is for variants of the best, and for the best as run."""
 
 _MOST_SHARE = 0.2
-"""Most of a time limit for the simulation of one layout, until all others have been simulated."""
+"""Share of a time limit for the simulation of a layout; those that take longer come again near the end."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class _Planning:
 
     def _plan(self) -> Plan:
         request, every = self._request, [*self._search.simulated, *self._tuned]
-        best, rule = self._best_of_each(every), self._rule
+        best, rule = self._as_run(every), self._rule
         entries = tuple(self._entry(each, best[0]) for each in best)
         discarded = {why: num for why, num in self._layouts.discarded.items() if num}
         tokens = self._layouts.costs[request.num_gpus[0]].setup.model.tokens
@@ -332,7 +332,10 @@ class _Planning:
         self._is_tuned = True
         self._on_progress(0.95, "the best, as run")
         best = self._best_of_each([*search.simulated, *self._tuned])[: min(self._top, AS_RUN)]
-        run_times([each.choice for each in best], self._request, pool, self._runs, deadline)
+        usual = [replace(each.choice, exchange=()) for each in best]
+        rule = [] if self._rule is None else [self._rule.choice]
+        choices = dict.fromkeys([*(each.choice for each in best), *usual, *rule])
+        run_times(list(choices), self._request, pool, self._runs, deadline)
 
     def _check(self, share: float) -> None:
         """Tell how far the bounds are, and stop when the time is over."""
@@ -392,6 +395,24 @@ class _Planning:
             layout = replace(each.choice, exchange=())
             best.setdefault((layout.num_gpus, layout.batch, layout.text()), each)
         return list(best.values())
+
+    def _as_run(self, simulated: Sequence[SimulatedLayout]) -> list[SimulatedLayout]:
+        """Return each layout once, the best first: those that are known as `clustersim run` forecasts them by that.
+
+        Of a layout it is the exchange that is better as run: settings that a plan leaves out may turn the order.
+        """
+        ranked = self._best_of_each(simulated)
+        found = {each.choice: each for each in simulated}
+        num_known = next((num for num, each in enumerate(ranked) if key_of(each.choice) not in self._runs), len(ranked))
+        head = []
+        for each in ranked[:num_known]:
+            usual = found.get(replace(each.choice, exchange=()))
+            both = [each, *([usual] if usual is not None and key_of(usual.choice) in self._runs else [])]
+            head.append(min(both, key=self._value_as_run))
+        return [*sorted(head, key=self._value_as_run), *ranked[num_known:]]
+
+    def _value_as_run(self, simulated: SimulatedLayout) -> float:
+        return self._objective.of(simulated.choice, self._runs[key_of(simulated.choice)])
 
     def _value(self, simulated: SimulatedLayout) -> float:
         return self._objective.of(simulated.choice, simulated.iteration_s)

@@ -6,7 +6,7 @@ compute is slowed while collectives occupy multiprocessors. Other ranks, content
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from clustersim.communicator.sm_share import SM_COLLECTIVES
@@ -34,11 +34,14 @@ def played_s(costs: LayoutCosts, choice: Choice, workloads: Workloads) -> tuple[
     laid_out = Setup(point_of(costs.point, choice), workloads).laid_out
     if laid_out is None or laid_out.grid.tiled:
         return 0.0, 0.0
-    return _end_s(costs, choice, laid_out, False), _end_s(costs, choice, laid_out, True)
+    ops = [tuple(plan.program.ops()) for plan in laid_out.plans]
+    return _end_s(costs, choice, laid_out, ops, False), _end_s(costs, choice, laid_out, ops, True)
 
 
-def _end_s(costs: LayoutCosts, choice: Choice, laid_out: ModelLayout, shares: bool) -> float:
-    stages = [_Stage(costs, choice, stage, laid_out, shares) for stage in range(laid_out.grid.pipeline)]
+def _end_s(
+    costs: LayoutCosts, choice: Choice, laid_out: ModelLayout, ops: Sequence[Sequence[Op]], shares: bool
+) -> float:
+    stages = [_Stage(costs, choice, stage, laid_out, own, shares) for stage, own in enumerate(ops)]
     arrivals: dict[tuple[int, Key], float] = {}
     ready = list(stages)
     while ready:
@@ -54,12 +57,20 @@ class _Stage:
     With `shares`, collectives of a stage's groups last as long as their common links need for all of them.
     """
 
-    def __init__(self, costs: LayoutCosts, choice: Choice, stage: int, laid_out: ModelLayout, shares: bool):
+    def __init__(
+        self,
+        costs: LayoutCosts,
+        choice: Choice,
+        stage: int,
+        laid_out: ModelLayout,
+        ops: Iterable[Op],
+        shares: bool,
+    ):
         self._costs, self._choice, self._stage, self._grid = costs, choice, stage, laid_out.grid
         self._shares = shares
         self._plan: StagePlan = laid_out.plans[stage]
         self._algorithm = str(getattr(costs.strategy(choice), "algorithm", "auto"))
-        self._ops = iter(self._plan.program.ops())
+        self._ops = iter(ops)
         self._next: Op | None = next(self._ops, None)
         self._now_s = 0.0 if not stage else -inf
         self._done_s: dict[Key, float] = {}

@@ -6,7 +6,7 @@ and it is dropped as soon as one of them is no better than what was simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
@@ -27,7 +27,7 @@ class Candidate:
     expected_s: float = 0.0
 
 
-_MOST_AT_ONCE = {-1: 4, -2: 128}
+_MOST_AT_ONCE = {-1: 2, -2: 64}
 """Times that the last step and the one before it are taken between two choices: a first good choice comes soon.
 
 All of them together cost less than the simulation of a choice.
@@ -53,6 +53,8 @@ class LayoutQueue:
         self._families, self._objective, self._steps, self._check = families, objective, steps, check
         self._known: dict[int, Candidate] = {}  # by number of family: those that wait or were taken
         self._waiting: list[list[tuple[float, int]]] = [[] for _ in range(len(steps) + 1)]  # value, number; by steps
+        self._slow: set[Hashable] = set()
+        self._put_off: list[tuple[int, float, int]] = []  # steps, value, number
         self.is_bounded = False
 
     def bound_all(self) -> None:
@@ -67,10 +69,12 @@ class LayoutQueue:
         taken = [0] * len(self._steps)
         while any(self._waiting):
             step = self._next_step(taken)
-            _, number = heappop(self._waiting[step])
+            value, number = heappop(self._waiting[step])
             known = self._known[number]
             if worst is not None and self._value(known, known.least_s) >= worst:
                 del self._known[number]
+            elif self._slow and _kind(known.choice) in self._slow:
+                self._put_off.append((step, value, number))
             elif step == len(self._steps):
                 return known
             else:
@@ -78,6 +82,18 @@ class LayoutQueue:
                 taken[step] += 1
                 self._take_step(number, known, step)
         return None
+
+    def put_off(self, choice: Choice) -> None:
+        """Take no choices whose simulation is about as long as that of this one, until `resume`."""
+        self._slow.add(_kind(choice))
+
+    def resume(self) -> bool:
+        """Take the choices that were put off like all others; return whether there are any."""
+        found, self._put_off = self._put_off, []
+        self._slow.clear()
+        for step, value, number in found:
+            heappush(self._waiting[step], (value, number))
+        return bool(found)
 
     def _next_step(self, taken: Sequence[int]) -> int:
         """Return how many steps the family to go on with has taken, if steps were `taken` so often since a choice.
@@ -101,7 +117,8 @@ class LayoutQueue:
 
     def num_better_than(self, worst: float) -> int:
         """Return how many waiting choices have a bound better than `worst`, as far as it is known."""
-        known = (self._known[number] for waiting in self._waiting for _, number in waiting)
+        numbers = [number for waiting in self._waiting for _, number in waiting]
+        known = (self._known[number] for number in (*numbers, *(number for _, _, number in self._put_off)))
         return sum(self._value(each, each.least_s) < worst for each in known)
 
     def _take_step(self, number: int, known: Candidate, step: int) -> None:
@@ -116,3 +133,11 @@ class LayoutQueue:
 
     def _value(self, candidate: Candidate, seconds: float) -> float:
         return self._objective.of(candidate.choice, seconds)
+
+
+def _kind(choice: Choice) -> Hashable:
+    """Return what choices have in common whose simulations take about as long.
+
+    It is along which axes there are several GPUs, and whether state is exchanged in every pass.
+    """
+    return tuple(size > 1 for size in choice.grid.sizes), choice.layout.sharding in ("zero-2", "zero-3")

@@ -30,7 +30,10 @@ def reason(simulated: SimulatedLayout, best: SimulatedLayout, links: MinTimes, b
         if share >= _LEAST:
             cause = _cause(name, simulated.choice, best.choice, links, best_links)
             reasons.append(f"{cause}: {name} +{share:.1%}" if cause else f"{name} +{share:.1%}")
-    return "; ".join(reasons) or "equal within 0.5 %"
+    if not reasons:
+        is_quicker = _gpu_s(simulated, simulated.iteration_s) < (1 - _LEAST) * scale
+        return "quicker as planned, slower as run" if is_quicker else "equal within 0.5 %"
+    return "; ".join(reasons)
 
 
 def _part_s(simulated: SimulatedLayout, name: str) -> float:

@@ -14,13 +14,16 @@ from clustersim.arguments import check_number
 from clustersim.errors import InputError, Mistake, unknown_name
 from clustersim.model import load_workload
 from clustersim.parallelism import Parallelism
-from clustersim.planner.space import ALSO, EVERYTHING, SHARDINGS, Choice, Divisible, Space
+from clustersim.parallelism.offload import OPTIMIZER
+from clustersim.planner.space import ALSO, EVERYTHING, GATHERED, SHARDINGS, Choice, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
 from clustersim.scenario.loader import gives_measured
 from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
 from clustersim.scenario.software_keys import as_written
 from clustersim.simulate import AnchorFit, fit_scenario
 from clustersim.software import load_software
+
+Source = Scenario | str | Path | Mapping[str, Any]
 
 AXES = ("tensor", "pipeline", "context", "expert")
 """Ways to split a model over GPUs."""
@@ -55,7 +58,7 @@ class PlanRequest:
     left_out: tuple[str, ...] = ()
     anchor: AnchorFit | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
-    source: Scenario | str | Path | Mapping[str, Any] = ""
+    source: Source = ""
     overrides: tuple[str, ...] = ()
 
     @property
@@ -74,13 +77,23 @@ class PlanRequest:
         return load_scenario(self.source, self._overrides_of(choice))
 
     def _overrides_of(self, choice: Choice) -> list[str]:
-        settings = {f"parallelism.{key}": value for key, value in choice.settings().items()}
+        settings = {f"parallelism.{key}": value for key, value in (self._of_sheet(choice) | choice.settings()).items()}
         if choice.exchange:
             settings |= {"strategy.kind": self.point.strategy.kind}
             settings |= {f"strategy.{key}": value for key, value in choice.exchange}
         written = [f"{as_written(key)}={json.dumps(value)}" for key, value in settings.items()]
         sized = [f"num_gpus={choice.num_gpus}", f"batch={{global: {choice.batch}}}", "parallelism={}"]
         return [*self.overrides, *sized, *written]
+
+    def _of_sheet(self, choice: Choice) -> dict[str, Any]:
+        """Return the keys of a layout that the software sets too, so that the choice holds and not the software."""
+        layout, values = choice.layout, load_software(self.software).values if self.software else {}
+        applies = {
+            "context_method": choice.grid.context > 1,
+            "gather_overlap": layout.sharding in GATHERED and OPTIMIZER not in layout.offload,
+            "tensor_overlap": layout.sequence_parallel and choice.grid.tensor > 1,
+        }
+        return {key: getattr(layout, key) for key, applied in applies.items() if applied and key in values}
 
     def space(self, batches: Mapping[int, Sequence[int]], fixed: Mapping[str, Any]) -> Space:
         """Return the search space for these batches by number of GPUs and these fixed keys."""
@@ -93,7 +106,7 @@ class PlanRequest:
 
 
 def plan_request(
-    scenario: Scenario | str | Path | Mapping[str, Any],
+    scenario: Source,
     num_gpus: Sequence[int],
     batches: Sequence[int],
     overrides: Sequence[str],
@@ -136,12 +149,14 @@ def plan_request(
         batches={
             num: tuple(dict.fromkeys(batches)) or (batch.global_ or num * (batch.per_gpu or 1),) for num in num_gpus
         },
-        fixed=_unable(point) | {key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
+        fixed=_unable(point)
+        | _overlaps(point)
+        | {key: getattr(layout, key) for key in layout.model_fields_set if _is_fixed(layout, key)},
         most_tensor=most if across_hosts else _gpus_of_a_host(point),
         divisible=Divisible.of(load_workload(point.model)[0]),
         also=tuple(also),
         software=point.software.name,
-        left_out=tuple(left_out),
+        left_out=(*left_out, *_of_some_layouts(point)),
         anchor=anchor,
         given=_given(point, left_out),
         source=scenario,
@@ -163,14 +178,14 @@ def _given(point: Point, left_out: Collection[str]) -> dict[str, Any]:
     return {key: found[key] for key in order if key in found}
 
 
-def _anchor(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str]) -> AnchorFit | None:
+def _anchor(scenario: Source, overrides: Sequence[str]) -> AnchorFit | None:
     """Return what the measured runs of a scenario say; None if it has none."""
     if not gives_measured(scenario, overrides):
         return None
     return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
 
 
-def _loaded(scenario: Scenario | str | Path | Mapping[str, Any], overrides: Sequence[str], most: int) -> Scenario:
+def _loaded(scenario: Source, overrides: Sequence[str], most: int) -> Scenario:
     try:
         return load_scenario(scenario, [*overrides, "memory_check=false", *_sized(most)])
     except InputError as error:
@@ -181,6 +196,22 @@ def _unable(point: Point) -> dict[str, int]:
     """Return a degree of 1 for each way to split a model that the software does not have."""
     ways = load_software(point.software.name).layouts if point.software.name else AXES
     return {axis: 1 for axis in AXES if axis not in ways}
+
+
+_OF_SOME = ("sharding_by", "sharding_copies", "gathers", "joined_sums", "masks", "input_sums", "handed")
+"""Settings of a software that only some layouts have, and that layouts of a plan are without."""
+
+
+def _of_some_layouts(point: Point) -> tuple[str, ...]:
+    """Return the settings of the software that a plan is without because they do not belong to all layouts."""
+    values = load_software(point.software.name).values if point.software.name else {}
+    return tuple(key for key in _OF_SOME if key in values and key not in point.parallelism.model_fields_set)
+
+
+def _overlaps(point: Point) -> dict[str, bool]:
+    """Return which communication the software overlaps with compute, in the layouts that have it."""
+    values = load_software(point.software.name).values if point.software.name else {}
+    return {key: True for key in ("gather_overlap", "tensor_overlap") if values.get(key) is True}
 
 
 def _request_mistake(mistake: Mistake) -> Mistake:

@@ -27,6 +27,9 @@ _ROUND = 4
 """Layouts simulated between two checks of the stop criterion; fixed, so that the result does not depend on the number
 of processes."""
 
+_LATE = 2
+"""Layouts that took too long are simulated again when only the time for so many is left."""
+
 _ITERATIONS = 2
 """Measured iterations of each layout: enough to see whether iterations repeat."""
 
@@ -115,6 +118,10 @@ class Simulator:
     deadline: Deadline = field(default_factory=Deadline)
     most_s: float | None = None
 
+    def is_late(self) -> bool:
+        """Return whether layouts that took too long are to be simulated before the time is over."""
+        return self.most_s is not None and self.deadline.left_s() < _LATE * self.most_s
+
     def simulate_all(
         self,
         ranked: Sequence[Candidate],
@@ -133,7 +140,7 @@ class Simulator:
             if answer is not None:
                 on_result(each, answer)
         to_simulate = [_Task(self.point, each, path, self.deadline.end_s, self.most_s) for each in left]
-        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda number, answer: on_result(left[number], answer))
+        made = self.pool.map(_simulate_one, to_simulate, on_result=lambda number, each: on_result(left[number], each))
         new = iter(made)
         answers = [next(new) if answer is None else answer for answer in known]
         self.deadline.check()
@@ -156,7 +163,7 @@ def simulate_best_first(
     """Simulate layouts in rounds and store the results in `search` after each, so that they survive an interruption.
 
     The search goes on while a layout of the queue has a bound better than the worst of the best `top`; `firsts` are
-    simulated whatever their bounds. At the end come the layouts that took too long, without another limit than the end.
+    simulated whatever their bounds. What takes too long, and layouts that may take as long, come at the end.
     """
     simulated, pace, taken = search.simulated, _Pace(on_progress, simulator.deadline), {each.choice for each in firsts}
     batch = list(firsts)
@@ -165,29 +172,44 @@ def simulate_best_first(
         worst = None
         if len(simulated) >= top:
             worst = objective.of(simulated[top - 1].choice, simulated[top - 1].iteration_s)
-        following = (each for each in iter(partial(queue.take, worst), None) if each.choice not in taken)
-        batch += islice(following, max(0, _ROUND - len(batch)))
+        limited = simulator
+        if search.too_long and simulator.is_late():
+            limited, batch = replace(simulator, most_s=None), _again(search, simulator.pool.num_workers)
+        else:
+            following = (each for each in iter(partial(queue.take, worst), None) if each.choice not in taken)
+            batch += islice(following, max(0, _ROUND - len(batch)))
         if not batch:
-            if not search.too_long or simulator.most_s is None:
+            simulator, batch = replace(simulator, most_s=None), _again(search, len(search.too_long))
+            if not queue.resume() and not batch:
                 return
-            simulator = replace(simulator, most_s=None)
-            batch, search.too_long[:] = search.too_long[:], []
+            continue
         left = None if worst is None else queue.num_better_than(worst)
-
-        def keep(candidate: Candidate, answer: Answer, left: int | None = left) -> None:
-            pace.tell(left)
-            if isinstance(answer, SimulatedLayout):
-                search.unfinished.append(answer)
-            elif answer is None:
-                search.too_long.append(candidate)
-
         pace.begin(len(batch), left)
-        made, errors = simulator.simulate_all(batch, keep)
+        made, errors = limited.simulate_all(batch, partial(_keep, search, queue, pace, left))
         taken.update(each.choice for each in batch)
         search.unfinished.clear()
         search.failed += errors
         simulated += made
         batch = []
+
+
+def _again(search: Search, num: int) -> list[Candidate]:
+    """Remove the best of the layouts that took too long, and return them."""
+    search.too_long.sort(key=lambda each: each.expected_s / each.choice.batch)
+    found, search.too_long[:] = search.too_long[:num], search.too_long[num:]
+    return found
+
+
+def _keep(
+    search: Search, queue: LayoutQueue, pace: _Pace, left: int | None, candidate: Candidate, answer: Answer
+) -> None:
+    """Note the result of a layout of a round."""
+    pace.tell(left)
+    if isinstance(answer, SimulatedLayout):
+        search.unfinished.append(answer)
+    elif answer is None:
+        search.too_long.append(candidate)
+        queue.put_off(candidate.choice)
 
 
 class _Pace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from clustersim.planner.plan import Entry, Plan
@@ -33,8 +33,24 @@ class Totals:
         return asdict(self)
 
 
+def as_run(entry: Entry) -> Entry:
+    """Return a layout with the time that `clustersim run` forecasts and what follows from it; without one, as it is."""
+    if entry.run_s is None:
+        return entry
+    factor = entry.run_s / entry.iteration_s
+    dollars, joules = entry.dollars_per_sample, entry.joules_per_sample
+    return replace(
+        entry,
+        iteration_s=entry.run_s,
+        samples_per_s=entry.samples_per_s / factor,
+        mfu=entry.mfu / factor,
+        dollars_per_sample=None if dollars is None else dollars * factor,
+        joules_per_sample=None if joules is None else joules * factor,
+    )
+
+
 def totals(plan: Plan, entry: Entry) -> Totals:
-    """Return the totals of a layout of a plan."""
+    """Return the totals of a layout of a plan, by its times as planned; `as_run(entry)` has those of a run."""
     each, price = plan.tokens_per_sample, plan.gpu_dollars_per_hour
     per_hour = None if price is None else price * entry.choice.num_gpus
     train_s = None if plan.train_samples is None else plan.train_samples / entry.samples_per_s

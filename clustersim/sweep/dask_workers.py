@@ -35,8 +35,12 @@ _WITHOUT_WORKERS_S = 60.0
 """Time that a scheduler may have no worker."""
 
 _CONNECT_S = 10
-_SETTINGS = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms"}
-"""Dask's settings for clusters of our own: without the profiler, and with fewer looks at the event loop."""
+_SETTINGS = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.scheduler.allowed-failures": 0,
+}
+"""Dask's settings for clusters of our own: no profiler, few looks at the event loop, no repetition of lost batches."""
 
 _RESUME = "with a ledger, the same command goes on from here"
 _VERSIONS = (

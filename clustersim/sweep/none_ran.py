@@ -19,7 +19,7 @@ _MOST_CHECKED = 64
 def check_ran(loaded: Scenario, result: Sweep) -> None:
     """Raise the error of a sweep of which no point has a forecast, as `error_of_points` returns it."""
     if result.failed and not result.ran:
-        counts = Counter(run.error.kind for run in result.failed if run.error is not None)
+        counts = Counter[str](run.error.kind for run in result.failed if run.error is not None)
         raise error_of_points(loaded, enumerate(result.runs), counts)
 
 

@@ -8,6 +8,7 @@ stay in the process.
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 from collections.abc import Callable
 from threading import Event, Lock, Thread, get_ident
@@ -37,7 +38,7 @@ def within(limit_s: float | None, work: Callable[[], Result]) -> Result:
     """
     if limit_s is None:
         return work()
-    watchdog = _Watchdog(limit_s)
+    watchdog, threshold = _Watchdog(limit_s), gc.get_threshold()
     try:
         try:
             watchdog.start()
@@ -46,6 +47,7 @@ def within(limit_s: float | None, work: Callable[[], Result]) -> Result:
             watchdog.stop()
     except _Expired:
         watchdog.stop()
+        gc.set_threshold(*threshold)  # which a block that is cut short may not have restored
         raise TooLongError(f"it takes more than {format_duration(limit_s)} to simulate") from None
 
 

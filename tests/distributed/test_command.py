@@ -1,4 +1,4 @@
-"""`clustersim sweep --on tcp://...` with a ledger: what one process gives, after killed workers and a lost scheduler."""
+"""`clustersim sweep --on tcp://...` with a ledger gives the bytes of one process, whatever is killed."""
 
 from __future__ import annotations
 

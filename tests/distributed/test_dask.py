@@ -21,7 +21,7 @@ from clustersim.sweep.point_forecasts import point_forecasts
 from clustersim.sweep.points import sweep_of
 from clustersim.sweep.task import PointTask
 from tests.distributed.conftest import POINTS, ROOT, DaskProcesses, text_of, until
-from tests.sweep.test_pool import is_running, kill_at_two
+from tests.sweep.test_pool import is_running, kill_at_two, kill_from_ten
 
 pytestmark = pytest.mark.distributed
 
@@ -123,6 +123,12 @@ def test_a_point_that_kills_its_workers_is_given_up() -> None:
     with open_executor("dask", workers=2) as executor:
         found = dict(executor.results(kill_at_two, range(5), lambda number, message: 100 + number))
     assert found == {0: 0, 1: -1, 2: 102, 3: -3, 4: -4}
+
+
+def test_many_points_that_kill_their_workers_are_given_up_each() -> None:
+    with open_executor("dask", workers=2) as executor:
+        found = dict(executor.results(kill_from_ten, range(15), lambda number, message: -number))
+    assert found == {number: number if number < 10 else -number for number in range(15)}
 
 
 def test_results_are_released_at_the_scheduler() -> None:

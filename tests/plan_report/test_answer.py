@@ -30,10 +30,25 @@ def test_a_plan_that_ended_on_time_says_what_may_be_left() -> None:
     found = told(make_plan(ended="time", gap=0.04))
     assert found[0].startswith("On 8 h100, the fastest layout found is data 8:")
     assert found[2] == (
-        "The search ended on time: 3 of 10 layouts were simulated, and one of the others could be at most 4.0 % better."
+        "The time limit ended the search: 3 of 10 layouts were simulated, and one of the others could be at most "
+        "4.0 % better."
     )
     assert "by their bounds none of the others is better" in told(make_plan(ended="time", gap=0.0))[2]
     assert told(make_plan(ended="interrupted"))[2] == "The search was interrupted: 3 of 10 layouts were simulated."
+
+
+def test_figures_are_those_of_run_where_these_are_known() -> None:
+    """A run takes 2 % longer than planned and the rule of thumb's 1.3 s: 64 000 / 1.02 tokens a second, 1.3 / 1.02."""
+    plan = make_plan(left_out=("messages",))
+    assert plan.rule_of_thumb is not None
+    best = (replace(plan.best[0], run_s=1.02), *plan.best[1:])
+    one = replace(plan, best=best)
+    assert "62 745 tokens per second" in told(one)[0]
+    assert told(one)[3].endswith("1T tokens take 184 days and $106 250.")
+    assert "25 % faster than what a rule of thumb gives (data 4 x pipeline 2, 1f1b: 51 200" in told(one)[1]
+    both = replace(one, rule_of_thumb=replace(plan.rule_of_thumb, run_s=1.3))
+    assert "27 % faster than what a rule of thumb gives (data 4 x pipeline 2, 1f1b: 49 231" in told(both)[1]
+    assert told(both)[2].startswith("No other layout is better in a plan, which is without messages: ")
 
 
 def test_the_objective_decides_what_best_means() -> None:
@@ -84,7 +99,7 @@ def test_one_cluster_may_be_cheapest_and_fastest() -> None:
     found = told(make_comparison(make_plan(8), make_plan(8, factor=0.5, gpu="b200", ended="time", gap=0.1)))
     assert found[0].startswith("8 b200 are cheapest and fastest: $0.0521 per million tokens, 50 % less than 8 h100")
     assert found[1] == "They train 128 000 tokens per second, 2.00× 8 h100."
-    assert found[-1].startswith("The search ended on time on 8 b200 (10 % at most): ")
+    assert found[-1].startswith("The time limit ended the search on 8 b200 (10 % at most): ")
 
 
 def test_clusters_without_a_price_are_compared_by_their_rate() -> None:

@@ -50,6 +50,47 @@ def test_a_search_ends_on_time_and_what_is_left_is_better_by_the_gap_at_most(slo
         assert best.samples_per_s <= found.best[0].samples_per_s * (1 + found.gap) * (1 + 1e-9)
 
 
+def test_a_simulation_that_takes_too_long_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of layouts that shard, none can be simulated; all others can, also after those."""
+    real = search._simulate
+
+    def endless(point: Any, ranked: Any) -> Any:
+        end_s = time.monotonic() + 60
+        while ranked.choice.layout.sharding and time.monotonic() < end_s:
+            time.sleep(0.01)
+        return real(point, ranked)
+
+    monkeypatch.setattr(search, "_simulate", endless)
+    begin_s = time.monotonic()
+    found = plan(FREE, [8], workers=1, time_limit_s=6.0)
+    assert time.monotonic() - begin_s < 20.0
+    assert (found.ended, found.stopped) == ("time", False)
+    assert found.num_simulated + sum(found.discarded.values()) == found.num_layouts
+    assert not any(entry.choice.layout.sharding for entry in found.simulated)
+    assert found.rule_of_thumb is not None
+    assert found.best[0].samples_per_s >= found.rule_of_thumb.samples_per_s
+
+
+def test_what_took_too_long_is_simulated_at_the_end_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of one layout changes only the order."""
+    real, asked = search._simulate_one, list[float | None]()
+
+    def impatient(task: Any) -> Any:
+        if task.ranked.choice.grid.pipeline > 1:
+            return real(task)
+        asked.append(task.most_s)
+        return None if task.most_s is not None else real(task)
+
+    monkeypatch.setattr(search, "_simulate_one", impatient)
+    found = plan(NARROW, [4], top=3, workers=1, time_limit_s=1e5)
+    monkeypatch.undo()
+    usual = plan(NARROW, [4], top=3, workers=1)
+    assert found.ended == "done"
+    assert [entry.choice for entry in found.best] == [entry.choice for entry in usual.best]
+    assert asked[0] == 2e4  # of the rule of thumb
+    assert asked.count(None) >= asked.count(2e4)
+
+
 def test_a_search_that_is_done_has_no_gap_and_all_its_layouts() -> None:
     found = plan(NARROW, [4], top=3, workers=1)
     assert (found.ended, found.gap) == ("done", 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 import clustersim
 from clustersim.errors import InputError
 from clustersim.planner import Choice, plan
+from clustersim.planner.journal import key_of
 from clustersim.planner.layout_costs import LayoutCosts, point_of
 from clustersim.planner.objective import Objective
 from clustersim.planner.queue import Candidate, Family, LayoutQueue
 from clustersim.planner.reasons import reason
+from clustersim.planner.request import plan_request
 from clustersim.planner.search import SimulatedLayout
 from clustersim.planner.space import Space
 from clustersim.planner.tune import exchange_variants, overlapped
@@ -127,6 +130,24 @@ def test_bounds_are_asked_for_in_their_order_and_only_of_those_that_come_near() 
     assert len(asked) < len(layouts) / 2
     assert 5.0 / 8 <= queue.least_left({each.choice for each in taken if each}) <= 6.0 / 8
     assert queue.least_left(set()) == pytest.approx(1.0 / 8)
+
+
+def test_layouts_that_are_put_off_come_after_the_others() -> None:
+    layouts = [family[0] for family in Space({4: [8]}, 8, {}).families({})][:40]
+    full = {choice.text(): 1.0 + number for number, choice in enumerate(layouts)}
+    queue = queue_of(full, [], layouts)
+    first = queue.take(None)
+    assert first is not None
+    queue.put_off(first.choice)
+    others = [each.choice for each in iter(lambda: queue.take(None), None) if each]
+    assert 0 < len(others) < len(layouts) - 1
+    assert queue.num_better_than(100.0) == len(layouts) - 1 - len(others)
+    assert queue.least_left({first.choice, *others}) < queue.least_left(set(layouts))
+    assert queue.resume()
+    later = [each.choice for each in iter(lambda: queue.take(None), None) if each]
+    assert {first.choice, *others, *later} == set(layouts)
+    assert all((each.grid.data > 1) == (first.choice.grid.data > 1) for each in later)
+    assert not queue.resume()
 
 
 def test_layouts_whose_bounds_are_no_better_are_dropped_from_the_queue() -> None:
@@ -411,6 +432,38 @@ def test_the_size_of_sharding_groups_may_be_given() -> None:
     everyone = plan({**HYBRID, "parallelism": {**given, "sharding_over": 16}}, [16], workers=1)
     assert {entry.choice.layout.sharding_over for entry in everyone.best} == {None}
     assert "sharding_over" in str(refusal({**HYBRID, "parallelism": {**given, "sharding_over": 3}}, [16]))
+
+
+def test_weights_are_gathered_as_the_software_does_it_where_copies_are_sharded() -> None:
+    """Megatron gathers beside forward passes with shards of an update, and the scenario itself has no shards."""
+    given = {**SCENARIO, "software": "megatron-core", "parallelism": {"tensor": 1, "pipeline": 1, "recompute": "none"}}
+    found = plan(given, [4], workers=1)
+    sharded = {entry.choice.layout.sharding: entry for entry in found.best}
+    assert {key: entry.choice.layout.gather_overlap for key, entry in sharded.items()} == {
+        None: False,
+        "zero-1": True,
+        "zero-2": True,
+        "zero-3": False,
+    }
+    entry = sharded["zero-1"]
+    layout = {"sharding": "zero-1", "micro_batches": entry.choice.layout.micro_batches}
+    run = clustersim.simulate(load_scenario(given, [f"parallelism={layout}"]))
+    assert entry.run_s in (None, pytest.approx(run.iteration_s, rel=1e-9))
+    without = plan({**given, "software": {"name": "megatron-core", "gather_overlap": False}}, [4], workers=1)
+    assert not any(entry.choice.layout.gather_overlap for entry in without.best)
+
+
+def test_the_best_is_the_best_as_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all settings of the software the second layout may be faster than the first."""
+    first, second = plan(NARROW, [4], top=2, workers=1).best
+
+    def times(choices: Any, request: Any, pool: Any, found: dict[str, float], deadline: Any) -> None:
+        found |= {key_of(first.choice): 2 * second.iteration_s, key_of(second.choice): second.iteration_s}
+
+    monkeypatch.setattr(import_module("clustersim.planner.plan"), "run_times", times)
+    found = plan(NARROW, [4], top=2, workers=1)
+    assert [entry.choice for entry in found.best] == [second.choice, first.choice]
+    assert found.scenario_text == plan_request(NARROW, [4], (), (), False).scenario_of(second.choice).yaml()
 
 
 def test_an_unknown_key_for_also_is_reported_with_the_known_ones() -> None:

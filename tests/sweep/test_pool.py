@@ -82,6 +82,12 @@ def kill_at_two(number: int) -> int:
     return -number
 
 
+def kill_from_ten(number: int) -> int:
+    if number >= 10:
+        os._exit(1)
+    return number
+
+
 def test_items_of_a_process_that_is_killed_are_done_by_another(tmp_path: Path) -> None:
     with ProcessPool(2) as pool:
         before = set(pool.map(process_id, range(8)))
