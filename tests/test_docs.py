@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+import typer
 
-from clustersim.cli import main
+from clustersim.cli import app, main
 from clustersim.collectives import ALL_REDUCE
 from tests.script import load_script
 
@@ -142,6 +143,20 @@ def test_shell_commands_that_are_not_ours_are_known() -> None:
         for language, _, text in blocks(page):
             for command in commands(text) if language == "console" else []:
                 assert shlex.split(command.line)[0] in {"clustersim", *allowed}, (page, command.line)
+
+
+def test_options_of_commands_that_are_not_run_exist() -> None:
+    every = typer.main.get_command(app)
+    for page in PAGES:
+        for language, _, text in blocks(page):
+            for line in text.replace("\\\n", " ").splitlines() if language in {"sh", "bash"} else []:
+                words = shlex.split(line.partition("clustersim ")[2], comments=True)
+                command, names = every, iter(words)
+                while (inner := getattr(command, "commands", {}).get(next(names, ""))) is not None:
+                    command = inner
+                known = {name for each in command.params for name in each.opts}
+                given = {word.partition("=")[0] for word in words if re.match("--[a-z]", word)} - {"--help"}
+                assert given <= known, (page, line)
 
 
 def test_make_targets_on_the_pages_exist() -> None:

@@ -50,7 +50,7 @@ class SweepDraws(Spec):
 
 
 class SweepKeys(Spec):
-    """Axes beside the lists in the scenario; all of them multiply."""
+    """Axes beside the lists in the scenario; all multiply. An axis replaces what the scenario has at its key."""
 
     grid: dict[str, Values] = Field(
         default={}, description="axes by dotted keys, as if the scenario had the lists: {batch.per_gpu: [8, 16]}"

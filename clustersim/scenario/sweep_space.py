@@ -7,7 +7,6 @@ from typing import Any
 
 from clustersim.errors import InputError, Mistake
 from clustersim.reading import Path, Place, TreeNode, from_python, got_text, raised
-from clustersim.reading.tree import dotted
 from clustersim.scenario.axes import Validate, labels, list_axes
 from clustersim.scenario.draws import drawn
 from clustersim.scenario.merge import merge
@@ -64,7 +63,6 @@ def _unselected(root: TreeNode, validate: Validate, opened: Opened) -> tuple[Poi
 def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_before: int, root: TreeNode) -> PointSpace:
     """Return the space of the lists in a tree and of these parts; `root` has the places of mistakes."""
     started = tree
-    _check_no_list_is_lost(tree, parts, root)
     for part in parts:
         num_before *= part.size
         _check_size(part, num_before, root)
@@ -74,17 +72,6 @@ def _of_tree(tree: TreeNode, parts: Sequence[Rows], validate: Validate, num_befo
             continue
     lists = list_axes(started, validate, num_before)
     return AllCombinations([lists, *parts]) if parts else lists
-
-
-def _check_no_list_is_lost(tree: TreeNode, parts: Sequence[Rows], root: TreeNode) -> None:
-    """Refuse a list of the scenario whose key is an axis of `sweep` too: one of them would be lost."""
-    for part in parts:
-        for path, (_, value) in zip(part.paths, part.row(0), strict=True):
-            node = tree.at(path)
-            if node is not None and isinstance(node.value, list) and not isinstance(value.value, list):
-                key, shown = dotted(path), got_text(node.plain())
-                message = f"it is a list here and an axis of sweep.{part.name} too; keep one (got {shown})"
-                raise InputError(node.place.mistake(message, key, shown, "a list here, or an axis of `sweep`"))
 
 
 def _check_size(part: Rows, num_points: int, root: TreeNode) -> None:

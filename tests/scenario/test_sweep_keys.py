@@ -40,6 +40,10 @@ def test_a_grid_is_what_lists_in_the_keys_are(load: Load) -> None:
     assert grid.points() == lists.points()
 
 
+def test_an_axis_replaces_what_the_scenario_has_at_its_key(load: Load) -> None:
+    assert load("num_gpus: [1, 2, 4]\nsweep: {grid: {num_gpus: [2, 8]}}").axes == {"num_gpus": [2, 8]}
+
+
 def test_several_zips_multiply(load: Load) -> None:
     zips = "[{num_gpus: [2, 4], batch.global: [8, 16]}, {seed: [1, 2, 3], replicates: [1, 2, 3]}]"
     assert len(load(f"sweep: {{zip: {zips}}}").points()) == 6
@@ -143,7 +147,6 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
         ("{grid: {seed: [2, 2]}}", "sweep.grid.seed", "listed twice"),
         ("{grid: {seed: []}}", "sweep.grid.seed", "at least 1"),
         ("{grid: {seed: [1]}, zip: {seed: [1]}}", "sweep", "'seed' is given more than once"),
-        ("{grid: {num_gpus: [1, 2]}}\nnum_gpus: [1, 2, 4]", "num_gpus", "a list here and an axis of sweep.grid too"),
         ("{random: {points: 3}}", "sweep.random.keys", "missing"),
         ("{random: {points: 0, keys: {seed: [1]}}}", "sweep.random.points", "at least 1"),
         ("{random: {points: 200000, keys: {seed: [1]}}}", "sweep.random.points", "at most 100,000"),
@@ -156,7 +159,11 @@ def test_a_measured_run_gives_the_values_of_the_sweep(load: Load) -> None:
             "sweep.random.keys.topology.link",
             "units of one kind",
         ),
-        (f"{{grid: {{seed: [{MANY}]}}, random: {{points: 400, keys: {{epochs: {{min: 1.0, max: 9.0}}}}}}}}", "sweep.random", "more than"),
+        (
+            f"{{grid: {{seed: [{MANY}]}}, random: {{points: 400, keys: {{epochs: {{min: 1.0, max: 9.0}}}}}}}}",
+            "sweep.random",
+            "more than",
+        ),
         ("{grid: {sede: [1, 2]}}", "sede", "did you mean 'seed'?"),
         ("{grid: {num_gpus: [0, 2]}}", "num_gpus", "at least 1"),
     ],
