@@ -148,8 +148,9 @@ def forecast_anchored(
     factor, fixed_s = found.anchoring or Anchoring()
     network = None if found.network is None else found.network.to_result()
     anchor = Anchor(factor, fixed_s, without.samples_per_s, without.iteration_s, found.points, network)
+    run = _as_estimate(made.run) if found.is_doubtful else made.run
     return Forecast(
-        replace(_as_estimate(made.run) if found.is_doubtful else made.run, anchor=anchor),
+        replace(run, anchor=anchor, transport=run.transport if found.network is None else found.network.name_of(run)),
         (*found.sentences(), *made.assumptions),
         (*found.warnings, *_carried_warnings(point, found), *made.warnings),
         made.shortcuts,

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from clustersim.errors import InputError
 from clustersim.hardware import load_transport
 from clustersim.reading.benchmark_logs import read_benchmark
-from clustersim.results import MeasuredNetwork
+from clustersim.results import MeasuredNetwork, Run
 from clustersim.scenario import AnchorPoint, Point, build_topology
 from clustersim.simulate.transport_fit import Fit, experiments, fit_transport, sheet_text
 from clustersim.simulate.transport_fit.constants import FITTED, LIMIT
@@ -34,6 +34,10 @@ class NetworkFit:
     def fits(self, point: Point) -> bool:
         """Say whether a point has the transport that was fitted."""
         return point.transport == self.transport
+
+    def name_of(self, run: Run) -> str:
+        """Return the transport of a run without the folder of the fitted sheet, which differs between processes."""
+        return Path(self.sheet).stem if run.transport == self.sheet else run.transport
 
     def to_result(self) -> MeasuredNetwork:
         """Return what a run says of the fit."""

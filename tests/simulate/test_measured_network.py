@@ -72,6 +72,7 @@ def test_the_transport_is_fitted_and_the_forecast_follows(log: str) -> None:
     assert sweep.runs[1].samples_per_s < plain.runs[1].samples_per_s
     assert "anchored" not in sweep.runs[1].provenance
     assert "fitted to 5 measured times of collectives" in sweep.assumptions[0]
+    assert {run.transport for run in sweep.runs} == {"nccl-as-measured"}  # no folder, which each process has anew
     assert Sweep.from_dict(sweep.to_dict()).runs[1].anchor == anchor
 
 
