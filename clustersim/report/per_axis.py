@@ -96,6 +96,9 @@ def _main(effect: Effect) -> str:
         return _turning(effect)
     slow = list(dict.fromkeys(effect.axis.label(context.runs[-1]) for context in effect.contexts))
     several = len(effect.axis.values) > 2
+    if len(effect.contexts) == 1:  # points that fail have left no other to compare
+        only = effect.contexts[0]
+        return f"{best} is faster than {slow[0]} with {only.where}: {_factors(effect)}{beyond(effect)}"
     if several and len(slow) > 1:
         return f"{best} is always the fastest {effect.axis.name}: {_factors(effect)} the slowest{_sure(effect)}"
     against = f"{slow[0]}, the slowest {effect.axis.name}" if several else slow[0]

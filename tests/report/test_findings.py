@@ -171,6 +171,12 @@ def of_two_choices(rates: Mapping[tuple[str, int], float]) -> Sweep:
     )
 
 
+def test_one_pair_is_not_always() -> None:
+    """Where points that fail have left one pair, the sentence is about that one."""
+    found = sentences(of_two_choices({("a", 1): 200.0, ("b", 1): 100.0, ("b", 8): 110.0}))
+    assert found[0] == "A is faster than b with nics 1: 2.00×; nics 8 gives 1.10× the rate of nics 1."
+
+
 def test_of_several_axes_each_is_compared_with_the_others_fixed() -> None:
     """A layout and a number of cards: 1.30× mixed both."""
     found = sentences(of_two_choices({("a", 1): 200.0, ("b", 1): 100.0, ("a", 8): 330.0, ("b", 8): 110.0}))
