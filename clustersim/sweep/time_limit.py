@@ -11,6 +11,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event, Lock, Thread, get_ident
 from typing import TypeVar
 
@@ -56,7 +57,7 @@ class _Watchdog:
 
     def __init__(self, limit_s: float):
         self._limit_s, self._worker = limit_s, get_ident()
-        self._stopped, self._lock = Event(), Lock()
+        self._stopped, self._lock, self._has_raised = Event(), Lock(), False
         self._thread = Thread(target=self._watch, name="time limit of a point", daemon=True)
         self._hook, self._hook_before = self._pass_over_lost, sys.unraisablehook
 
@@ -70,12 +71,23 @@ class _Watchdog:
             try:
                 with self._lock:
                     self._stopped.set()
-                self._raise(None)
+                if self._has_raised:
+                    self._drop()
                 if sys.unraisablehook is self._hook:
                     sys.unraisablehook = self._hook_before
                 return
             except _Expired:
                 continue
+
+    def _drop(self) -> None:
+        """Raise the exception here and drop it: an exception that is only taken back leaves Python looking for it.
+
+        Python 3.11 then never ends a call that is profiled or traced.
+        """
+        with suppress(_Expired):
+            self._raise(_Expired)
+            while True:
+                pass
 
     def _watch(self) -> None:
         wait_s = self._limit_s
@@ -85,12 +97,12 @@ class _Watchdog:
                     return
                 wait_s = _POSTPONED_S if self._must_end_first() else _AGAIN_S
                 if wait_s == _AGAIN_S:
+                    self._has_raised = True
                     self._raise(_Expired)
 
-    def _raise(self, exception: type[BaseException] | None) -> None:
-        """Raise an exception in the watched thread at its next instruction; None drops one that was not raised yet."""
-        raised = None if exception is None else ctypes.py_object(exception)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._worker), raised)
+    def _raise(self, exception: type[BaseException]) -> None:
+        """Raise an exception in the watched thread at its next instruction."""
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._worker), ctypes.py_object(exception))
 
     def _pass_over_lost(self, unraisable: sys.UnraisableHookArgs) -> None:
         """Say nothing of an exception of this limit that a destructor lost."""

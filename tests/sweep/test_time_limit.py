@@ -134,3 +134,25 @@ def test_an_exception_that_a_destructor_loses_is_raised_again(capsys: pytest.Cap
         within(0.1, work)
     assert capsys.readouterr().err == ""
     assert sys.unraisablehook is hook
+
+
+@pytest.mark.parametrize("limit_s", [0.05, 60.0])
+def test_code_can_be_profiled_after_a_time_limit(limit_s: float) -> None:
+    """Python 3.11 hangs there if an exception was to be raised in the thread and was taken back."""
+    code = f"""
+import sys, time
+from clustersim.errors import TooLongError
+from clustersim.sweep.time_limit import within
+for pause_s in (0.2, 0.05, 0.049, 0.0):
+    try:
+        within({limit_s}, lambda: time.sleep(pause_s))
+    except TooLongError:
+        pass
+calls = []
+sys.setprofile(lambda *event: calls.append(event[1]))
+(lambda: len("a"))()
+sys.setprofile(None)
+print(len(calls) > 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
