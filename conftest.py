@@ -18,6 +18,8 @@ _PROFILING = (
 )  # fmt: skip
 
 NEEDS = {
+    "dask": ["clustersim/sweep/dask_workers.py"],
+    "mpi4py": ["clustersim/sweep/mpi.py"],
     "dash": ["clustersim/what_if/app/page.py", "clustersim/what_if/app/controls.py"],
     "onnx": [f"clustersim/interchange/onnx_model/{name}.py" for name in _ONNX_MODEL],
     "torch": [

@@ -117,7 +117,7 @@ def run(
             on_progress,
             exact=exact,
             workers=1 if workers is None else workers,
-            strict=strict or len(loaded.trees()) == 1,
+            strict=strict,
             point_timeout_s=point_timeout,
         )
     check_ran(loaded, result)

@@ -35,10 +35,10 @@ def sweep(
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
-    A point that cannot be simulated is a run with an `error`; if `strict`, InputError or SimulationError is raised
-    instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for one per core; the result does
-    not depend on it, nor on the `executor`, which is one or what `open_executor` takes (`"dask"`,
-    `"tcp://host:8786"`), nor on `workloads`, which sweeps in this process may share. A point may take
+    A point that cannot be simulated is a run with an `error`; if `strict`, and where it is the only point, InputError
+    or SimulationError is raised instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for
+    one per core; the result does not depend on it, nor on the `executor`, which is one or what `open_executor` takes
+    (`"dask"`, `"tcp://host:8786"`), nor on `workloads`, which sweeps in this process may share. A point may take
     `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`.
     """
     check_number("workers", workers, least=0, is_whole=True)
@@ -48,6 +48,7 @@ def sweep(
     if isinstance(executor, str):
         executor = open_executor(executor, workers)
     loaded = load_scenario(scenario, strict=strict, where=where)
+    strict = strict or len(loaded.trees()) == 1
     if strict:
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
