@@ -195,21 +195,22 @@ def _cost_title(priced: Sequence[Labelled]) -> str:
 
 
 def draw_frontier(data: Frontier) -> Figure:
-    """Draw a cloud of layouts and its frontier for each cluster; the best and the rule of thumb are labelled."""
+    """Draw a cloud of layouts and its frontier for each cluster; the best and the rule of thumb have symbols."""
     traces: list[Json] = []
     if data.shared:
         traces.append(_joined([data.lines[number].points[place] for number, place in data.shared], "@muted"))
     for number, line in enumerate(data.lines):
         own = [line.points[place] for place in line.frontier]
         traces += [_joined(own, series_colour(number))] if own else []
-        traces += [_cloud(line, number, len(data.lines) > 1), *_named(line, number, data)]
+        traces.append(_cloud(line, number, len(data.lines) > 1))
+    traces += _named(data)
     drawn = layout(
         430,
         xaxis=axis(data.across, range=_range(data)),
         yaxis=axis(data.up, rangemode="normal"),
         shapes=_limits(data),
         hovermode="closest",
-        showlegend=len(data.lines) > 1,
+        showlegend=True,
         legend=legend(),
     )
     narrow = {"height": 400, "xaxis": {"nticks": 5}, "yaxis": {"nticks": 6}}
@@ -218,7 +219,7 @@ def draw_frontier(data: Frontier) -> Figure:
 
 
 def _range(data: Frontier) -> list[float]:
-    """Return the axis across, with room at its right for the label of the best and the limit of the memory."""
+    """Return the axis across, with room for the limit of the memory."""
     values = [point.across for line in data.lines for point in line.points]
     limits = [line.limit for line in data.lines if line.limit is not None]
     low, high = min(values), max(values)
@@ -276,36 +277,28 @@ def _joined(points: Sequence[FrontierPoint], colour: str) -> Json:
     }
 
 
-def _named(line: FrontierLine, number: int, data: Frontier) -> list[Json]:
-    """Return the best layout and that of the rule of thumb, with a ring and a label."""
-    found = []
-    middle = sum(_range(data)) / 2
-    for point in line.points:
-        words = [*(["best"] if point.is_best else []), *(["rule of thumb"] if point.is_rule else [])]
-        if words:
-            side = "left" if point.across > middle else "right"
-            found.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers+text",
-                    "showlegend": False,
-                    "x": [point.across],
-                    "y": [point.rate],
-                    "text": [f"  <b>{', '.join(words)}</b>  " if point.is_best else f"  {words[0]}  "],
-                    "textposition": f"top {side}" if point.is_best else f"bottom {side}",
-                    "textfont": {"size": 13, "color": "@ink"},
-                    "hovertext": [_hover(line, point)],
-                    "hoverinfo": "text",
-                    "cliponaxis": False,
-                    "marker": {
-                        "size": 13,
-                        "color": series_colour(number) if point.is_best else "@surface",
-                        "symbol": "star" if point.is_best else "diamond",
-                        "line": {"color": "@ink", "width": 1.6},
-                    },
-                }
-            )
-    return found
+def _named(data: Frontier) -> list[Json]:
+    """Return the best layout of each cluster and that of the rule of thumb, each kind with its symbol in the legend."""
+    pairs = [(number, point) for number, line in enumerate(data.lines) for point in line.points]
+    kinds = [
+        ("best", "star", [each for each in pairs if each[1].is_best]),
+        ("rule of thumb", "diamond-open", [each for each in pairs if each[1].is_rule]),
+    ]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "x": [point.across for _, point in found],
+            "y": [point.rate for _, point in found],
+            "hovertext": [_hover(data.lines[number], point) for number, point in found],
+            "hoverinfo": "text",
+            "cliponaxis": False,
+            "marker": {"size": 14, "color": "@ink", "symbol": symbol, "line": {"width": 1.6}},
+        }
+        for name, symbol, found in kinds
+        if found
+    ]
 
 
 def _table(data: Frontier) -> FigureTable:

@@ -84,9 +84,10 @@ def test_one_plan_of_several_sizes_has_a_frontier_of_cost() -> None:
 
 def test_the_drawing_names_the_layouts_and_has_a_table_of_all() -> None:
     figure = draw_frontier(memory_data(labelled(make_comparison(ONE, TWO))))
-    texts = [trace["text"][0].strip() for trace in figure.traces if trace["mode"] == "markers+text"]
-    assert texts == ["<b>best</b>", "rule of thumb"] * 2
-    clouds = [trace for trace in figure.traces if trace["mode"] == "markers"]
+    named = {trace["name"]: trace for trace in figure.traces if trace.get("name") in ("best", "rule of thumb")}
+    assert {name: len(trace["x"]) for name, trace in named.items()} == {"best": 2, "rule of thumb": 2}
+    assert len({trace["marker"]["symbol"] for trace in named.values()}) == 2
+    clouds = [trace for trace in figure.traces if trace["mode"] == "markers" and trace["name"] not in named]
     assert [trace["name"] for trace in clouds] == ["8 h100", "16 b200"]
     assert "<b>8 h100: data 8, zero-3</b>" in clouds[0]["hovertext"][1]
     assert figure.table is not None
