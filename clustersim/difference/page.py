@@ -134,8 +134,9 @@ def _differs(found: Difference, point: PointDifference) -> Iterator[str]:
     if facts:
         under = "What the runs took, from data sheets and defaults too."
         yield card("Hardware and software", under, grid(SETTING_HEADINGS, facts, SETTING_HEADINGS), name="Facts")
-    notes = [f"A: {found.versions[0]}, B: {found.versions[1]}"]
-    yield card("Versions of clustersim", "", bullets(notes), name="Versions")
+    if len(set(found.versions)) > 1:
+        notes = [f"A: {found.versions[0]}, B: {found.versions[1]}"]
+        yield card("Versions of clustersim", "", bullets(notes), name="Versions")
 
 
 def _alone(effect: KeyEffect, point: PointDifference) -> str:
