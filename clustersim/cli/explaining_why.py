@@ -85,13 +85,11 @@ def _share(text: str) -> float:
 
 
 def _write_files(found: Why, csv: Path | None, report: Path | None) -> dict[str, Path]:
-    from clustersim.results import write_atomically
-
     written = {}
     if csv is not None:
-        from clustersim.sensitivity.table import csv_text
+        from clustersim.interchange.csv_file import write_rows
 
-        written["csv"] = write_atomically(csv, csv_text(found.to_rows()))
+        written["csv"] = write_rows(found.to_rows(), csv)
     if report is not None:
         from clustersim.sensitivity.page import write_why
 

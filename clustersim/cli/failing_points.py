@@ -10,13 +10,13 @@ import typer
 def seconds_of(text: str) -> float:
     """Return a time limit in seconds.
 
-    >>> seconds_of("60"), seconds_of("2m"), seconds_of("1.5 h")
-    (60.0, 120.0, 5400.0)
+    >>> seconds_of("60"), seconds_of("1e2"), seconds_of("2m"), seconds_of("1.5 h")
+    (60.0, 100.0, 120.0, 5400.0)
     """
     from clustersim.errors import InputError
     from clustersim.units import parse
 
-    plain = re.fullmatch(r"\s*([\d.]+)\s*(m?)\s*", text)
+    plain = re.fullmatch(r"\s*([\d.]+(?:e\d+)?)\s*(m?)\s*", text)
     try:
         found = parse(f"{plain[1]} {'min' if plain[2] else 's'}" if plain else text, "duration")
     except InputError:

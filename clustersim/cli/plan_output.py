@@ -191,20 +191,12 @@ def _price(found: Plan, entry: Entry) -> list[str]:
 
 def write_csv(found: Plan | ClusterComparison, path: Path) -> Path:
     """Write one row per layout: the best ones, and that of the rule of thumb where it is not among them."""
-    import csv
-    from io import StringIO
-
+    from clustersim.interchange.csv_file import write_rows
     from clustersim.planner import Plan
-    from clustersim.results.files import write_atomically
 
     of_clusters = () if isinstance(found, Plan) else found.clusters
     rows = list(_rows(found)) if isinstance(found, Plan) else [row for each in of_clusters for row in _rows_of(each)]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    stream = StringIO()
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return write_atomically(path, stream.getvalue())
+    return write_rows(rows, path)
 
 
 def _rows_of(each: ClusterPlan) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clustersim.cli.failing_points import seconds_of
 from clustersim.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -64,8 +65,13 @@ def plan(
         typer.Option(metavar="N", help="Tokens to train on, such as 1e12: for days and dollars of the training."),
     ] = None,
     time_limit: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="End after this time, with the best so far: seconds, or such as 2m or 1h."),
+        float | None,
+        typer.Option(
+            metavar="TIME",
+            help="End after this time, with the best so far: seconds, or such as 2m or 1h.",
+            parser=seconds_of,
+            show_default=False,
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a CSV file, one row per layout.")] = None,
@@ -105,7 +111,7 @@ def plan(
         "also": [] if also is None else [part.strip() for part in also.split(",")],
         "workers": workers,
         "resume": resume,
-        "time_limit_s": None if time_limit is None else _seconds(time_limit),
+        "time_limit_s": time_limit,
     }
     sizes = [] if gpus is None else _numbers(gpus, "--gpus")
     found, status = _found(scenario, cluster or [], sizes, arguments, json, quiet)
@@ -228,25 +234,3 @@ def _numbers(text: str, option: str) -> list[int]:
             f"'{text}' is not a number such as 64 or a list such as 32,64", param_hint=f"'{option}'"
         )
     return [int(part) for part in parts]
-
-
-_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-
-
-def _seconds(text: str) -> float:
-    """Return the seconds of a time limit.
-
-    >>> _seconds("60"), _seconds("2m"), _seconds("1.5 h")
-    (60.0, 120.0, 5400.0)
-    """
-    number = text.strip().rstrip("smhin").strip()
-    unit = text.strip()[len(number) :].strip()
-    try:
-        seconds = float(number) * _SECONDS[unit]
-    except (ValueError, KeyError):
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise typer.BadParameter(
-            f"'{text}' is not a time above zero, such as 60 (seconds), 2m or 1h", param_hint="'--time-limit'"
-        )
-    return seconds

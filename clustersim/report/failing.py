@@ -9,7 +9,7 @@ from dataclasses import replace
 from clustersim.report.options import axis_name
 from clustersim.report.series import axis_cells, axis_headings, value_labels, varied
 from clustersim.report.text_table import Row, TextTable
-from clustersim.report.words import THIN, count, gpus, shortened, size
+from clustersim.report.words import THIN, count, gpus, listed, shortened, size
 from clustersim.results import PointError, Run, Sweep
 from clustersim.units import read_quantity
 
@@ -87,8 +87,7 @@ def _where(sweep: Sweep) -> str:
         explained |= {number for number, run in enumerate(sweep.failed) if _value(run, key) in never}
     if not 0 < len(texts) <= _MOST_VALUES:
         return ""
-    listed = " or ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-    return f", {'all' if len(explained) == len(sweep.failed) else 'among them all'} those with {listed}"
+    return f", {'all' if len(explained) == len(sweep.failed) else 'among them all'} those with {listed(texts, 'or')}"
 
 
 def _labels(sweep: Sweep) -> dict[str, dict[str, str]]:

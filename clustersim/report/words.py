@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from clustersim.units import format_duration, format_size
 
@@ -119,6 +120,15 @@ def versions(age: float) -> str:
     ('15', '1.0')
     """
     return f"{age:.0f}" if age >= 9.95 else f"{age:.1f}"
+
+
+def listed(texts: Sequence[str], last: str = "and") -> str:
+    """Return texts as a list in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    ('a', 'a, b and c', 'a or b')
+    """
+    return "".join(texts) if len(texts) < 2 else f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
 def plural(number: int, one: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clustersim.report.palette import LABELS
-from clustersim.report.words import THIN, count, duration, gpus, percent, plural
+from clustersim.report.words import THIN, count, duration, gpus, listed, percent, plural
 from clustersim.sensitivity.result import Gain, Upgrade, Why
 from clustersim.what_if.base import SIZES
 
@@ -52,7 +52,7 @@ def _saved(gain: Gain) -> str:
     parts = sorted(gain.saved_s.items(), key=lambda item: -item[1])
     total = sum(max(0.0, seconds) for _, seconds in parts)
     told = [f"{duration(seconds)} less {LABELS[part]}" for part, seconds in parts[:2] if seconds > 0.1 * total > 0]
-    return f"each iteration then has {_listed(told)}" if told else ""
+    return f"each iteration then has {listed(told)}" if told else ""
 
 
 def _longer(gain: Gain) -> str:
@@ -70,7 +70,7 @@ def _others(gains: Sequence[Gain]) -> str:
     rest = others[_MOST_NAMED:]
     if rest:
         told.append(f"{plural(len(rest), 'other resource')} at most {percent(rest[0].gain)} each")
-    return "; ".join(filter(None, (_saved(first), f"next, {_listed(told)}" if told else "")))
+    return "; ".join(filter(None, (_saved(first), f"next, {listed(told)}" if told else "")))
 
 
 def _useless(found: Why) -> str:
@@ -160,7 +160,3 @@ def money(dollars: float) -> str:
     size = abs(dollars)
     text = f"{size:.3g}" if size < 0.0995 else f"{size:.2f}" if size < 1000 else f"{size:,.0f}".replace(",", THIN)
     return f"{'-' if dollars < 0 else ''}${text}"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return "".join(texts) if len(texts) < 2 else f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -1,10 +1,8 @@
-"""Sensitivities as tables: for a terminal, for the page, and as CSV."""
+"""Sensitivities as tables, for a terminal and for the page."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Sequence
-from io import StringIO
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clustersim.report.palette import LABELS
@@ -100,13 +98,3 @@ def title_of(found: Why) -> str:
     point = ", ".join(f"{key} {value}" for key, value in found.axes.items())
     of = f": {point} (one of {found.num_points} points; --set chooses another)" if point else ""
     return f"{found.name}{of}"
-
-
-def csv_text(rows: Sequence[dict[str, object]]) -> str:
-    """Return rows as CSV, with the columns of all of them."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

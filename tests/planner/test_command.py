@@ -176,7 +176,7 @@ def test_the_page_goes_to_runs_unless_another_is_asked_for(file: str, capsys: py
 @pytest.mark.parametrize(
     "options",
     [["--report", "a.html", "--no-report"], ["--open", "--no-report"], ["--open", "--json"], ["--time-limit", "soon"],
-     ["--time-limit", "0"], ["--time-limit", "-5"], ["--time-limit", "3 d"]],
+     ["--time-limit", "0"], ["--time-limit", "-5"], ["--time-limit", "3 GB"]],
 )  # fmt: skip
 def test_options_that_cannot_be_used_are_usage_errors(file: str, options: list[str]) -> None:
     assert main(["plan", file, "--gpus", "2", *options]) == 2
