@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -115,24 +115,13 @@ def test_what_is_wrong_is_told(
     assert not (folder / "all.db").exists()
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is not None, reason="pyarrow is installed")
-def test_parquet_without_its_library_is_told_before_any_point(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parquet_without_its_library_is_told_before_any_point(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     assert main(["sweep", "tiny.yaml", "--ledger", "a.db", "--parquet", "a.parquet", "-q"]) == 3
     assert "pip install 'clustersim[parquet]'" in capsys.readouterr().err
     assert not (folder / "a.db").exists()
-
-
-@pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
-def test_parquet_has_the_rows_with_their_types(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import pyarrow.parquet
-
-    printed(capsys, "sweep", "tiny.yaml", "--ledger", "a.db", "--parquet", "a.parquet", "--on", "in-process", "-q")
-    table = pyarrow.parquet.read_table("a.parquet")
-    with SweepLedger.read("a.db") as ledger:
-        rows = ledger.last().to_rows()
-    assert table.to_pylist() == [{name: row.get(name) for name in table.column_names} for row in rows]
-    assert table.schema.field("num_gpus").type == pyarrow.int64()
-    assert table.schema.field("samples_per_s").type == pyarrow.float64()
 
 
 def test_counts_are_words() -> None:
