@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from clustersim.difference.settings import at_point, setting_text, value_at
 from clustersim.errors import ClustersimError, InputError, SimulationError, unknown_name
 from clustersim.report.text_table import plain
 from clustersim.report.words import plural
-from clustersim.results import Sweep, read_sweep
+from clustersim.results import Run, Sweep, read_sweep
 from clustersim.results.point_error import RETRIED_KINDS
 from clustersim.results.run import RESULT_SCHEMA
 from clustersim.scenario import Scenario, load_scenario
@@ -93,31 +93,41 @@ def diff(
     second = a if b is None else b
     sides = _side("A", a, (overrides, a_settings)), _side("B", second, (overrides, b_settings))
     pairs = _pairs(*sides)
-    results = []
-    for number, side in enumerate(sides):
-
-        def tell(share: float, what: str, number: int = number, letter: str = side.letter) -> None:
-            progress((number + share) / 2, f"{letter}: {what}" if what else letter)
-
-        results.append(_results(side, [pair[number] for pair in pairs], exact, workers, tell))
+    results = _both(sides, pairs, exact, workers, progress)
     runs = list(zip(results[0].runs, results[1].runs, strict=True))
-    failed = tuple(
-        FailedPoint("AB"[number], run.axes, run.error)
-        for pair in runs
-        for number, run in enumerate(pair)
-        if run.error is not None
-    )
+    failed = tuple(_failed(runs))
     compared = [pair for pair in runs if all(run.error is None for run in pair)]
     if not compared:
         raise _nothing_ran(failed[0])
-    sweeps = results[0], results[1]
-    differences = tuple(PointDifference(sweeps, pair, basis_of(*pair, per)) for pair in compared)
+    differences = tuple(PointDifference(results, pair, basis_of(*pair, per)) for pair in compared)
     only_a, only_b = (_lone(side, {pair[number] for pair in pairs}) for number, side in enumerate(sides))
     found = Difference((sides[0].name, sides[1].name), differences, only_a, only_b, failed)
     if not one_by_one:
         return found
     simulate = _simulate_alone(a, found.main.sweeps[0], overrides, a_settings, exact)
     return replace(found, effects=key_effects(found.main, simulate, progress))
+
+
+def _both(
+    sides: tuple[Side, Side], pairs: Sequence[Pair], exact: bool, workers: int, progress: Progress
+) -> tuple[Sweep, Sweep]:
+    """Return the results of the points that are compared, simulated where a side is a scenario."""
+
+    def result_of(number: int, side: Side) -> Sweep:
+        def tell(share: float, what: str) -> None:
+            progress((number + share) / 2, f"{side.letter}: {what}" if what else side.letter)
+
+        return _results(side, [pair[number] for pair in pairs], exact, workers, tell)
+
+    return result_of(0, sides[0]), result_of(1, sides[1])
+
+
+def _failed(runs: Sequence[tuple[Run, Run]]) -> Iterator[FailedPoint]:
+    """Yield each point of a pair that has no forecast."""
+    for pair in runs:
+        for letter, run in zip("AB", pair, strict=True):
+            if run.error is not None:
+                yield FailedPoint(letter, run.axes, run.error)
 
 
 def _nothing_ran(first: FailedPoint) -> ClustersimError:
