@@ -74,14 +74,17 @@ def read_keys(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     return point, without_inherited(problems, root)
 
 
-def _keys_read(root: TreeNode) -> tuple[Point | None, list[Problem]]:
-    problems: list[Problem] = []
-    replaced: set[str] = set()
+def _with_topology(root: TreeNode) -> tuple[TreeNode, list[Problem], set[str]]:
+    """Return the tree with its topology and files read, or with a stand-in, its mistakes and the replaced keys."""
     try:
-        root = with_files(open_topology(root))
+        return with_files(open_topology(root)), [], set()
     except InputError as error:
         problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
-        root, replaced = _stand_in(root, {"topology"}), {"topology"}
+        return _stand_in(root, {"topology"}), problems, {"topology"}
+
+
+def _keys_read(root: TreeNode) -> tuple[Point | None, list[Problem]]:
+    root, problems, replaced = _with_topology(root)
     root, shared_keys = expand_jobs(root)
     settled = settle(with_hosts(root))
     problems += [*shared_keys, *settled.problems]
@@ -101,13 +104,7 @@ def _validated(root: TreeNode) -> tuple[Point | None, list[Problem]]:
     Validated strictly, as JSON: neither `true` nor '8' is a number. A wrong key is replaced by a valid stand-in and
     the rest is validated again, so that one mistake hides no other.
     """
-    problems: list[Problem] = []
-    replaced: set[str] = set()
-    try:
-        root = with_files(open_topology(root))
-    except InputError as error:
-        problems = [Problem(("topology",), mistake) for mistake in error.mistakes]
-        root, replaced = _stand_in(root, {"topology"}), {"topology"}
+    root, problems, replaced = _with_topology(root)
     root, shared_keys = expand_jobs(root)
     problems += shared_keys
     problems += [raised_in(mistake, root) for mistake in domain_mistakes(root)]
