@@ -6,7 +6,6 @@ Only this module knows Dask, and it is imported when such workers are asked for.
 from __future__ import annotations
 
 import logging
-import pickle
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.deploy.cluster import Cluster
 
 from clustersim.errors import ClustersimError, ExecutorError, InputError
-from clustersim.sweep.batch import Done, Packed, WorkerVersions, do_batch
+from clustersim.sweep.batch import Done, Packed, WorkerVersions, do_batch, unpacked
 from clustersim.sweep.dispatch import Lost, dispatch
 from clustersim.sweep.pool import children, end_children, num_cores
 
@@ -130,7 +129,7 @@ class DaskWorkers:
         """Return what became of a batch; its result may be lost with its worker, and is then made again."""
         while True:
             try:
-                done: Done = pickle.loads(future.result(timeout=_LOOK_S))
+                done: Done = unpacked(future.result(timeout=_LOOK_S))
                 return done
             except KilledWorker as error:
                 return Lost("its workers were killed, or ended by themselves", error.allowed_failures + 1)

@@ -5,7 +5,6 @@ Only this module knows mpi4py, and it is imported when such workers are asked fo
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from types import TracebackType
@@ -14,7 +13,7 @@ from typing import Self, TypeVar
 from mpi4py.futures import MPIPoolExecutor, _core
 
 from clustersim.errors import InputError
-from clustersim.sweep.batch import Done, Packed, do_batch
+from clustersim.sweep.batch import Done, Packed, do_batch, unpacked
 from clustersim.sweep.dispatch import Lost, dispatch
 
 Item = TypeVar("Item")
@@ -60,4 +59,4 @@ class MpiPool:
     def finished(self) -> Iterator[tuple[int, Done | Lost]]:
         """Wait until a batch is finished; yield the tickets of all that are."""
         for future in wait(self._tickets, return_when=FIRST_COMPLETED).done:
-            yield self._tickets.pop(future), pickle.loads(future.result())
+            yield self._tickets.pop(future), unpacked(future.result())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from clustersim.errors import ExecutorError
-from clustersim.sweep.batch import Done, Packed, do_batch
+from clustersim.sweep.batch import Done, Packed, do_batch, unpacked
 from clustersim.sweep.dispatch import Lost, dispatch
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ class _Process:
                 return
             self._failed_starts = 0
             ticket, _ = self.waiting.pop(future)
-            yield ticket, pickle.loads(future.result())
+            yield ticket, unpacked(future.result())
 
     def _ended(self, error: BaseException) -> Iterator[tuple[int, Done | Lost]]:
         """Start the process anew, and send the batches that were not in work."""

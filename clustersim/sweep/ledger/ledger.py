@@ -116,8 +116,11 @@ class SweepLedger:
         if known:
             self.store.execute("UPDATE sweeps SET started_s = ? WHERE id = ?", (head[-1], known[0]))
             return int(known[0])
-        columns = "digest, name, seed, exact, num_points, scenario, scenario_text, started_s"
-        made = self.store.execute(f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", head)
+        made = self.store.execute(
+            "INSERT INTO sweeps (digest, name, seed, exact, num_points, scenario, scenario_text, started_s)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            head,
+        )
         number = int(made.lastrowid or 0)
         self.store.execute("INSERT INTO points SELECT ?, number, key, num_gpus, axes FROM temp.listed", (number,))
         return number
@@ -127,15 +130,15 @@ class SweepLedger:
 
         With `retry` also points that were stuck or took too long.
         """
-        again = f"WHERE kind NOT IN {RETRIED_KINDS!r}" if retry else ""
+        again = json.dumps(RETRIED_KINDS if retry else ())
         with explained(self.path):
             found = self.store.execute(
                 "SELECT number FROM points AS p WHERE sweep = ? AND number % ? = ?"
                 " AND NOT EXISTS (SELECT 1 FROM forecasts AS f WHERE f.key = p.key)"
-                f" AND NOT EXISTS (SELECT 1 FROM (SELECT * FROM failures {again}) AS e"
-                "  WHERE e.sweep = p.sweep AND e.number = p.number)"
+                " AND NOT EXISTS (SELECT 1 FROM failures AS e WHERE e.sweep = p.sweep AND e.number = p.number"
+                "  AND e.kind NOT IN (SELECT value FROM json_each(?)))"
                 " ORDER BY num_gpus DESC, number",
-                (sweep.number, shard.num_shards, shard.rest),
+                (sweep.number, shard.num_shards, shard.rest, again),
             )
             return [number for (number,) in found]
 

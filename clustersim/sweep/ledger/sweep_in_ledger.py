@@ -48,9 +48,12 @@ class SweepInLedger:
 
     def __init__(self, store: sqlite3.Connection, path: Path | None, number: int):
         self._store, self._path, self.number = store, path, number
-        columns = "name, seed, num_points, scenario, scenario_text, exact, digest, (SELECT version FROM ledger)"
+        query = (
+            "SELECT name, seed, num_points, scenario, scenario_text, exact, digest, (SELECT version FROM ledger)"
+            " FROM sweeps WHERE id = ?"
+        )
         with explained(path):
-            row = store.execute(f"SELECT {columns} FROM sweeps WHERE id = ?", (number,)).fetchone()
+            row = store.execute(query, (number,)).fetchone()
         self.name, self.seed, self.num_points = str(row[0]), int(row[1]), int(row[2])
         self.scenario: dict[str, Any] = json.loads(row[3])
         self.scenario_text, self.exact, self.digest, self.version = str(row[4]), bool(row[5]), str(row[6]), str(row[7])
