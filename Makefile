@@ -8,9 +8,9 @@ python = $(VENV)/bin/python
 install = $(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Tests that need no extra.
-FAST = not tables and not torch and not browser and not notebook and not site and not packages and not distributed and not lab
+FAST = not tables and not torch and not learning and not browser and not notebook and not site and not packages and not distributed and not lab
 
-.PHONY: demo test audit fuzz test-tables test-torch test-browser test-notebook test-docs test-distributed test-packages test-lab test-all check reference docs bench validation residuals coverage lab clean
+.PHONY: demo test audit fuzz test-tables test-torch test-learning test-browser test-notebook test-docs test-distributed test-packages test-lab test-all check reference docs bench validation residuals coverage lab clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/clustersim run llama-h100
@@ -30,6 +30,9 @@ test-tables: $(VENV)/.installed-tables
 
 test-torch: $(VENV)/.installed-torch
 	$(python) -m pytest -m torch tests
+
+test-learning: $(VENV)/.installed-learning
+	$(python) -m pytest -m learning tests/learning
 
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests
@@ -68,7 +71,7 @@ fuzz: $(VENV)/.installed-test
 	for round in $$(seq $(FUZZ)); do CLUSTERSIM_FUZZ=1 $(python) -m pytest -n auto -m "$(FAST)" \
 	    $$(grep -rl --include='test_*.py' '@given' tests) || exit 1; done
 
-test-all: test test-tables test-torch test-browser test-notebook test-docs test-distributed test-packages test-lab
+test-all: test test-tables test-torch test-learning test-browser test-notebook test-docs test-distributed test-packages test-lab
 
 reference: $(VENV)/.installed-test
 	$(python) docs/generate.py
@@ -113,6 +116,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 
 $(VENV)/.installed-tables: $(VENV)/.installed-test
 	$(install) --editable '.[test,kernels]'
+	@touch $@
+
+$(VENV)/.installed-learning: $(VENV)/.installed-test
+	$(install) --editable '.[test,learning]'
 	@touch $@
 
 $(VENV)/.installed-torch: $(VENV)/.installed-test

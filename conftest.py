@@ -22,9 +22,11 @@ NEEDS = {
     "mpi4py": ["clustersim/sweep/mpi.py"],
     "dash": ["clustersim/what_if/app/page.py", "clustersim/what_if/app/controls.py"],
     "onnx": [f"clustersim/interchange/onnx_model/{name}.py" for name in _ONNX_MODEL],
+    "sklearn": ["clustersim/learning/training/digits.py"],
     "torch": [
         *(f"clustersim/interchange/torch_model/{name}.py" for name in _TORCH_MODEL),
         *(f"clustersim/profiling/{name}.py" for name in _PROFILING),
+        "clustersim/learning/training/[!_]*.py",
     ],
 }
 

@@ -18,6 +18,7 @@ from clustersim.results.failures import FailureTimes
 from clustersim.results.features import Features
 from clustersim.results.frame import framed
 from clustersim.results.html import run_html, sweep_html
+from clustersim.results.learning import LearningRun
 from clustersim.results.point_error import PointError
 from clustersim.results.rows import Cell, data_frame, polars_frame, rows_of
 from clustersim.results.trace import Spans
@@ -187,7 +188,8 @@ class Run:
     measurements of such forecasts lie. `anchor` is set if measured runs scale the forecast. `efficiency` is samples per
     second and GPU over those of the `baseline`. `speedup` is samples per second over all those of the baseline, unless
     the scenario gives another one; `speedup_basis` names what it is over. `baseline` is None in results of earlier
-    versions. `error` says why the point has no forecast. Its figures are then NaN, and null in JSON.
+    versions. `learning` is what came of training a small model in the simulated order, if the scenario asks for it.
+    `error` says why the point has no forecast. Its figures are then NaN, and null in JSON.
     """
 
     axes: Mapping[str, Any]
@@ -241,6 +243,7 @@ class Run:
     features: Features | None = None
     band: Band | None = None
     baseline: Baseline | None = None
+    learning: LearningRun | None = None
     error: PointError | None = None
 
     @classmethod
@@ -344,6 +347,7 @@ class Run:
         left_out: dict[str, Any] = dict.fromkeys(_LOGS if detail else _DETAIL)
         document = asdict(replace(self, **left_out))
         document["band"] = None if self.band is None else self.band.to_dict()
+        document["learning"] = None if self.learning is None else self.learning.to_dict()
         document["error"] = None if self.error is None else self.error.to_dict()
         if self.error is not None:
             document |= dict.fromkeys((*_NUMBERS, *_DERIVED))
@@ -399,6 +403,8 @@ class Run:
             values["features"] = Features(**values["features"])
         if values.get("band") is not None:
             values["band"] = Band.from_dict(values["band"])
+        if values.get("learning") is not None:
+            values["learning"] = LearningRun.from_dict(values["learning"])
         if values.get("baseline") is not None:
             values["baseline"] = Baseline(**values["baseline"])
         if values.get("adapters") is not None:

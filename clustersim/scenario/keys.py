@@ -17,6 +17,7 @@ from clustersim.kernels.compression import COMPRESSIONS, Compression, NoCompress
 from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.packing import Packing
+from clustersim.learning import LearningSpec
 from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
@@ -139,6 +140,10 @@ class PointKeys(Spec):
     )
     failures: Failures | None = Field(
         default=None, description="failures of GPUs and hosts in a long training that restarts from its last checkpoint"
+    )
+    learning: LearningSpec | None = Field(
+        default=None,
+        description="a small model that is really trained in the simulated order, for loss and accuracy against time",
     )
     jobs: Any = 1
     baseline: GivenBaseline | None = Field(

@@ -142,7 +142,7 @@ def forecast_anchored(
     """
     if found is None:
         return forecast(point, axes, **options)
-    quiet = {key: value for key, value in options.items() if key != "on_progress"}
+    quiet = {key: value for key, value in options.items() if key not in ("on_progress", "learns")}
     without = forecast(point, axes, **{**quiet, "detail": False}).run
     made = forecast(found.applied(point), axes, **options)
     factor, fixed_s = found.anchoring or Anchoring()

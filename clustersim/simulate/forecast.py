@@ -16,6 +16,7 @@ from clustersim.scenario import Point
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
 from clustersim.simulate.features import assumed_rates
+from clustersim.simulate.learning import learning_of
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.replicate import simulate_replicate
@@ -58,12 +59,13 @@ def forecast(
     detail: bool = True,
     numba_from_messages: int | None = None,
     compares: bool = True,
+    learns: bool = False,
 ) -> Forecast:
     """Simulate one point of a scenario with all its replicates; the points of a sweep share their `workloads`.
 
     Without `detail` a run has no rows per span, layer, rank, iteration or gradient, as `Run.to_dict` leaves them out.
     From `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`). Unless it `compares`, no
-    baseline is looked for, and the run is its own.
+    baseline is looked for, and the run is its own. If it `learns`, the scenario's task is really trained.
     """
     jobs, setups = point.each_job(), setups_of(point, workloads, detail, numba_from_messages)
     setup = setups[0]
@@ -87,6 +89,8 @@ def forecast(
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     run = with_band(setup, run, used)
+    if learns:
+        run = replace(run, learning=learning_of(setup))
     assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups)])
     return Forecast(run, assumptions, (*memory_warnings, *warnings), tuple(shortcuts))
 

@@ -38,4 +38,4 @@ def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool
         )
     workloads = Workloads()
     found = fit_scenario(loaded, exact, workloads)
-    return forecast_anchored(points[0].point, points[0].axes, found, exact=exact, workloads=workloads).run
+    return forecast_anchored(points[0].point, points[0].axes, found, exact=exact, workloads=workloads, learns=True).run

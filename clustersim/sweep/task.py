@@ -46,6 +46,7 @@ def forecast_point(
             on_progress=on_progress,
             workloads=cache,
             detail=task.detail,
+            learns=True,
         )
 
     try:

@@ -1,0 +1,28 @@
+"""Really trains a small model in the order in which a cluster was simulated: loss against simulated time.
+
+A scenario says what is trained (`LearningSpec`, the key `learning`). The simulation says in which order workers read
+and write weights (`TrainingOrder`). Training gives a `Curve` for each seed (`train`), and `learning_run` the figures
+over all seeds. Only `training` imports torch, when something is trained.
+"""
+
+from clustersim.learning.order import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
+from clustersim.learning.spec import LearningSpec, Target
+from clustersim.learning.summary import learning_run
+from clustersim.learning.tasks import TASKS, Task, Trainee
+from clustersim.learning.train import check_installed, train
+
+__all__ = [
+    "TASKS",
+    "LearningSpec",
+    "ReplicaEvents",
+    "ReplicaOrder",
+    "SharedModelOrder",
+    "StageOrder",
+    "Target",
+    "Task",
+    "Trainee",
+    "TrainingOrder",
+    "check_installed",
+    "learning_run",
+    "train",
+]

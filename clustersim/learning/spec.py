@@ -1,0 +1,94 @@
+"""The key `learning` of a scenario: what is really trained, and how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from clustersim.errors import InputError
+from clustersim.learning.optimizer import AnyLearningOptimizer, LearningOptimizer
+from clustersim.learning.tasks import TASKS, Task
+from clustersim.spec import Count, Spec, union_of
+
+
+def _known_task(value: Any) -> Any:
+    if isinstance(value, str):
+        TASKS[value]
+        return {"kind": value}
+    return value
+
+
+if TYPE_CHECKING:
+    AnyTask = Task
+else:
+    _Tasks = union_of(TASKS)
+    AnyTask = Annotated[_Tasks, BeforeValidator(_known_task, json_schema_input_type=_Tasks | str)]
+
+
+class Target(Spec):
+    """When the model is good enough: at the first evaluation with at most this loss, or at least this accuracy."""
+
+    loss: float | None = Field(default=None, description="loss on samples that are not trained on")
+    accuracy: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="share of these samples whose class is found"
+    )
+
+    @model_validator(mode="after")
+    def _one_metric(self) -> Self:
+        given = [key for key in ("loss", "accuracy") if getattr(self, key) is not None]
+        if len(given) != 1:
+            got = " and ".join(given) or "neither"
+            raise InputError("a target is a loss or an accuracy; give one", got=got, allowed="loss or accuracy")
+        return self
+
+    @property
+    def metric(self) -> Literal["loss", "accuracy"]:
+        """Which figure has to be reached."""
+        return "loss" if self.loss is not None else "accuracy"
+
+    @property
+    def value(self) -> float:
+        """The figure that has to be reached."""
+        return float(self.loss if self.loss is not None else self.accuracy or 0.0)
+
+    def is_reached(self, loss: float, accuracy: float | None) -> bool:
+        """Return whether a model with these figures is good enough."""
+        if self.metric == "loss":
+            return loss <= self.value
+        return accuracy is not None and accuracy >= self.value
+
+
+class LearningSpec(Spec):
+    """A small model that is really trained, in the order in which the scenario's workers read and write weights."""
+
+    task: AnyTask = Field(description="what is trained: a task by name, or {kind: ..., and its keys}")
+    optimizer: AnyLearningOptimizer = Field(
+        default=LearningOptimizer(), description="how it is updated: a kind, or {kind: ..., rate: ...}"
+    )
+    batch: Count = Field(default=16, le=65_536, description="samples of the task in the gradient of one worker")
+    data: Literal["shared", "split", "by-label"] = Field(
+        default="shared",
+        description="which samples a worker draws from: all (`shared`), an equal random share (`split`), or an equal "
+        "share of the samples sorted by class (`by-label`)",
+    )
+    epochs: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        default=20.0, description="passes over the task's samples, counted in the gradients that are applied"
+    )
+    seeds: Count = Field(
+        default=1,
+        le=1000,
+        description="trainings with different weights, samples and simulated luck, for an interval",
+    )
+    target: Target | None = Field(default=None, description="when the model is good enough: {accuracy: 0.95}")
+    evaluate_every: Count | None = Field(
+        default=None, description="updates from one evaluation to the next; if left out, a hundredth of all updates"
+    )
+
+    def num_updates(self, num_samples: int, gradients_per_update: float) -> int:
+        """Return the number of updates in all epochs.
+
+        >>> LearningSpec(task="digits", batch=10, epochs=2).num_updates(1000, 4)
+        50
+        """
+        return max(1, round(self.epochs * num_samples / (self.batch * gradients_per_update)))

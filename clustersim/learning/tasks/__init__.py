@@ -1,0 +1,17 @@
+"""Tasks that a scenario may train: small models with their data."""
+
+from clustersim.learning.tasks.digits import Digits
+from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.registry import Registry
+from clustersim.spec import checked_spec
+
+TASKS: Registry[type[Task]] = Registry(
+    "task",
+    {
+        "digits": Digits,
+    },
+    group="clustersim.tasks",
+    check=checked_spec(Task),
+)
+
+__all__ = ["TASKS", "Task", "Trainee"]

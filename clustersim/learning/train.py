@@ -1,0 +1,47 @@
+"""Trains a task in a simulated order: the front door of the training, which imports torch only when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from clustersim.errors import InputError
+from clustersim.learning.order import TrainingOrder
+from clustersim.learning.spec import LearningSpec
+from clustersim.results.learning import SeedRun
+
+if TYPE_CHECKING:
+    from clustersim.kernels.compression import Compression
+    from clustersim.learning.tasks import Trainee
+
+
+def check_installed(spec: LearningSpec) -> None:
+    """Raise InputError if the training needs packages that are not installed. It imports none of them."""
+    missing = [*([] if find_spec("torch") else ["torch"]), *spec.task.missing()]
+    if missing:
+        raise InputError(
+            f"training the task '{spec.task.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
+            "--no-learn forecasts without training",
+            got="not installed",
+            allowed="clustersim[learning]",
+            key="learning.task",
+        )
+
+
+def train(
+    order: TrainingOrder,
+    spec: LearningSpec,
+    trainee: Trainee,
+    seed: int,
+    compression: Compression | None = None,
+    on_progress: Callable[[float], None] = lambda share: None,
+) -> SeedRun:
+    """Return loss and accuracy of a model that is trained in a simulated order, from the weights `trainee.initial` on.
+
+    Each gradient is that of the worker's next samples, which depend on `seed`, on the version that the order says. With
+    a `compression`, workers compress gradients as it does, with error feedback.
+    """
+    from clustersim.learning.training.replay import replay
+
+    return replay(order, spec, trainee, seed, compression, on_progress)

@@ -1,0 +1,1 @@
+"""Real training with torch, in a simulated order. Only this package imports torch, when something is trained."""

@@ -1,0 +1,85 @@
+"""What came of really training a small model in the order in which a run was simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+
+class CurvePoint(NamedTuple):
+    """The model after some updates: the simulated time, its loss and its accuracy (None for tasks without classes)."""
+
+    seconds: float
+    updates: int
+    loss: float
+    accuracy: float | None
+
+
+Curve = tuple[CurvePoint, ...]
+Rows = tuple[tuple[float, float], ...]
+
+
+class SeedRun(NamedTuple):
+    """One training of one seed: its curve, and where they are known its rows of `consensus` and `noise`."""
+
+    curve: Curve
+    consensus: Rows = ()
+    noise: Rows = ()
+
+
+@dataclass(frozen=True)
+class LearningRun:
+    """Loss and accuracy against simulated time, over all seeds.
+
+    `task` says what was trained, in a few words. `target_metric` is `loss` or `accuracy`, and `target` its value; both
+    are None without a target. `time_to_target_s` is the mean over seeds, `time_to_target_interval` its 95 % confidence
+    interval, in seconds; both are None if a seed does not reach the target, and the interval with one seed.
+    `num_reached` seeds reach it. `final_loss` and `final_accuracy` are means over seeds after the last update, and
+    `updates` is the number of updates of the model, each with the gradients of `samples_per_update` samples of the
+    task. `samples_to_target` is the mean number of samples until the target. `curve` is the mean over seeds,
+    `seed_curves` [seeds] has each. `consensus` are rows of (seconds, distance) of the first seed where workers have
+    their own weights: the root mean square distance of these from their mean, over the length of the mean. `noise` are
+    rows of (updates, gradient noise scale in samples) of the first seed.
+    """
+
+    task: str
+    seeds: int
+    updates: int
+    samples_per_update: float
+    final_loss: float
+    final_accuracy: float | None
+    curve: Curve
+    seed_curves: tuple[Curve, ...]
+    target_metric: str | None = None
+    target: float | None = None
+    num_reached: int = 0
+    time_to_target_s: float | None = None
+    time_to_target_interval: tuple[float, float] | None = None
+    samples_to_target: float | None = None
+    consensus: Rows = ()
+    noise: Rows = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON values; points of curves are [seconds, updates, loss, accuracy]."""
+        document = asdict(self)
+        document["curve"] = [list(point) for point in self.curve]
+        document["seed_curves"] = [[list(point) for point in curve] for curve in self.seed_curves]
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> LearningRun:
+        """Return the figures of `to_dict`."""
+        values = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+        values["curve"] = _curve(values["curve"])
+        values["seed_curves"] = tuple(_curve(each) for each in values.get("seed_curves", ()))
+        for key in ("consensus", "noise"):
+            values[key] = tuple((float(one), float(other)) for one, other in values.get(key, ()))
+        if values.get("time_to_target_interval") is not None:
+            low, high = values["time_to_target_interval"]
+            values["time_to_target_interval"] = (low, high)
+        return cls(**values)
+
+
+def _curve(rows: Any) -> Curve:
+    return tuple(CurvePoint(*row) for row in rows)
