@@ -8,7 +8,7 @@ over all seeds. Only `training` imports torch, when something is trained.
 from clustersim.learning.order import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
 from clustersim.learning.spec import LearningSpec, Target
 from clustersim.learning.summary import learning_run
-from clustersim.learning.tasks import TASKS, Task, Trainee
+from clustersim.learning.tasks import TASKS, Task, TorchTask, Trainee
 from clustersim.learning.train import check_installed, train
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "StageOrder",
     "Target",
     "Task",
+    "TorchTask",
     "Trainee",
     "TrainingOrder",
     "check_installed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_installed(spec: LearningSpec) -> None:
-    """Raise InputError if the training needs packages that are not installed. It imports none of them."""
+    """Raise InputError if the training needs packages or files that are not there. It imports no package."""
     missing = [*([] if find_spec("torch") else ["torch"]), *spec.task.missing()]
     if missing:
         raise InputError(
@@ -27,6 +28,14 @@ def check_installed(spec: LearningSpec) -> None:
             allowed="clustersim[learning]",
             key="learning.task",
         )
+    try:
+        spec.task.check()
+    except InputError as error:
+        raise InputError(replace(each, key=_key(each.key)) for each in error.mistakes) from None
+
+
+def _key(key: str | None) -> str:
+    return f"learning.task.{key}" if key else "learning.task"
 
 
 def train(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -42,11 +42,14 @@ class Task(Spec):
     import torch.
     """
 
+    named_by: ClassVar[str | None] = None
+    """A key that no other task has: a map with this key needs no `kind`."""
+
     kind: str
 
     @abstractmethod
     def trainee(self, seed: int) -> Trainee:
-        """Return the model with weights drawn for this seed, and its data."""
+        """Return the model with weights drawn for this seed, and its data, which are the same for all seeds."""
 
     @abstractmethod
     def title(self) -> str:
@@ -55,3 +58,9 @@ class Task(Spec):
     def missing(self) -> list[str]:
         """Return the packages that the task needs, besides torch, and that are not installed."""
         return []
+
+    def check(self) -> None:
+        """Raise InputError if a file that the task needs is missing or wrong. It takes no time, and imports no torch.
+
+        What takes long to check is checked by `trainee`.
+        """
