@@ -26,7 +26,6 @@ from clustersim.simulate.replicate import SimulatedJob, layout_jobs_of
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.stragglers import delayed, has_given_times
 
-
 _EVENTS_PER_LOOK = 1000
 """Events between two looks at whether enough has been simulated."""
 
@@ -89,7 +88,7 @@ def simulate_beside(
     Of workers at their own pace it has made so many updates. Times given for stragglers count from its start on.
     """
     cluster = _SharedCluster(jobs[0][1], replicate, exact, jobs[0][0].start_s)
-    first = [cluster.add(job, setup.without_detail()) for job, setup in jobs][0]
+    first, *_ = [cluster.add(job, setup.without_detail()) for job, setup in jobs]
 
     def has_ended() -> bool:
         num_made = first.num_made()

@@ -16,7 +16,7 @@ from clustersim.scenario import Point
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
 from clustersim.simulate.features import assumed_rates
-from clustersim.simulate.learning import learning_of
+from clustersim.simulate.learning import learning_assumptions, learning_of
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.replicate import simulate_replicate
@@ -90,8 +90,10 @@ def forecast(
     used = [links.kind for links in run.link_classes if links.num_used]
     run = with_band(setup, run, used)
     if learns:
-        run = replace(run, learning=learning_of(setup))
-    assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups)])
+        beside = list(zip(jobs, setups, strict=True)) if len(jobs) > 1 else []
+        run = replace(run, learning=learning_of(setup, exact=exact, jobs=beside, failures=failure_times))
+    of_task = learning_assumptions(setup) if learns else ()
+    assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups), of_task])
     return Forecast(run, assumptions, (*memory_warnings, *warnings), tuple(shortcuts))
 
 

@@ -85,8 +85,8 @@ def _check(setup: Setup) -> None:
     has_own = type(strategy).replica_order is not Strategy.replica_order
     if strategy.round_length > 1 and not has_own:
         raise InputError(
-            f"strategy {strategy.kind} does not exchange in every iteration, and does not say which weights its workers "
-            "train; override `replica_order` in its class, or leave learning out",
+            f"strategy {strategy.kind} does not exchange in every iteration, and does not say which weights its "
+            "workers train; override `replica_order` in its class, or leave learning out",
             got=strategy.kind,
             allowed="a strategy with `replica_order`",
             key="learning",
