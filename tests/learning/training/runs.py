@@ -9,7 +9,7 @@ from torch import Tensor
 from clustersim.kernels.compression import Compression
 from clustersim.learning import LearningSpec, Trainee, TrainingOrder
 from clustersim.learning.training.recorder import Recorder
-from clustersim.learning.training.replay import training
+from clustersim.learning.training.replay import repeatable, training
 from clustersim.results.learning import SeedRun
 
 SEED = 7
@@ -34,7 +34,8 @@ class Trained:
             return evaluate(time_s, updates, weights, **rest)
 
         recorder.updated = updated  # type: ignore[method-assign]
-        self.run: SeedRun = training(order, given, trainee, SEED, compression).run(recorder)
+        with repeatable(SEED):
+            self.run: SeedRun = training(order, given, trainee, SEED, compression).run(recorder)
 
     @property
     def last(self) -> Tensor:

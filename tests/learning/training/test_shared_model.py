@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from clustersim.learning import SharedModelOrder, Trainee
 from clustersim.learning.training.digits import digits_trainee
+from clustersim.learning.training.replay import repeatable
 from clustersim.learning.training.samples import WorkerSamples, pools
 from clustersim.learning.training.shared_model import SharedModelTraining, last_read
 from clustersim.results import ALL_WORKERS
@@ -36,22 +39,28 @@ def test_one_asynchronous_worker_is_plain_sgd_bit_for_bit(kind: str, hidden: int
     num_updates, batch = 60, 16
     trainee = digits_trainee(hidden, SEED)
     trained = Trained(random_asynchronous(1, num_updates), spec(batch, 0.02, kind), trainee)
+    with repeatable(SEED):
+        plain = plain_training(OPTIMIZERS[kind], hidden, num_updates, worker_samples(trainee, 0, batch))
+    assert torch.equal(trained.last, plain)
 
+
+def plain_training(
+    optimizer_of: Callable[..., torch.optim.Optimizer], hidden: int, num_updates: int, samples: WorkerSamples
+) -> Tensor:
+    """Return the weights of a module that torch trains on digits, without anything of ours but the samples."""
     from sklearn.datasets import load_digits
 
     pixels, classes = load_digits(return_X_y=True)
     is_train = torch.arange(len(pixels)) % 5 != 0
     inputs, targets = torch.tensor(pixels / 16 - 0.5, dtype=torch.float32)[is_train], torch.tensor(classes)[is_train]
-    torch.manual_seed(SEED)
     module = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10))
-    optimizer, samples = OPTIMIZERS[kind](module.parameters()), worker_samples(trainee, 0, batch)
+    optimizer = optimizer_of(module.parameters())
     for _ in range(num_updates):
         chosen = torch.from_numpy(samples.next())
         optimizer.zero_grad()
         nn.functional.cross_entropy(module(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
-    plain = torch.cat([each.detach().reshape(-1) for each in module.parameters()])
-    assert torch.equal(trained.last, plain)
+    return torch.cat([each.detach().reshape(-1) for each in module.parameters()])
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
