@@ -15,8 +15,12 @@ from clustersim.results.learning import SeedRun
 SEED = 7
 
 
-def spec(batch: int = 4, rate: float = 0.05, kind: str = "sgd", **keys: Any) -> LearningSpec:
-    return LearningSpec(task="digits", batch=batch, optimizer={"kind": kind, "rate": rate}, **keys)
+def spec(
+    batch: int = 4, rate: float = 0.05, kind: str = "sgd", evaluate_every: int | None = None, **keys: Any
+) -> LearningSpec:
+    """Return a training; other `keys` are those of its optimizer. The trainee is another one than its task's."""
+    optimizer = {"kind": kind, "rate": rate, **keys}
+    return LearningSpec(task="digits", batch=batch, optimizer=optimizer, evaluate_every=evaluate_every)
 
 
 class Trained:

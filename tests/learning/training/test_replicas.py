@@ -30,11 +30,12 @@ def test_a_worker_alone_trains_as_one_model_does(kind: str) -> None:
     assert [distance for _, distance in alone.run.consensus] == [0.0] * len(alone.run.curve)
 
 
-def test_weights_averaged_after_every_step_are_those_of_synchronous_training() -> None:
-    local = Trained(replicas(4, 50, [MIX], mixing=uniform(4)), spec(), Regression())
-    torch.testing.assert_close(
-        local.last, Trained(synchronous(4, 50), spec(), Regression()).last, rtol=1e-12, atol=1e-12
-    )
+@pytest.mark.parametrize("scaling", ["none", "linear", "sqrt"])
+def test_weights_averaged_after_every_step_are_those_of_synchronous_training(scaling: str) -> None:
+    given = spec(rate=0.02, scaling=scaling)
+    local = Trained(replicas(4, 50, [MIX], mixing=uniform(4)), given, Regression())
+    synced = Trained(synchronous(4, 50), given, Regression())
+    torch.testing.assert_close(local.last, synced.last, rtol=1e-12, atol=1e-12)
 
 
 def test_local_steps_are_each_workers_own() -> None:
