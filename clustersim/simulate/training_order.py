@@ -9,6 +9,7 @@ from clustersim.learning import SharedModelOrder, TrainingOrder
 from clustersim.results import ALL_WORKERS, Update, UpdateLog
 from clustersim.simulate.replicate import simulate_job
 from clustersim.simulate.setup import Setup
+from clustersim.strategies.server_strategy import ServerStrategy
 
 
 def training_order(
@@ -26,6 +27,9 @@ def training_order(
 
 def gradients_per_update(setup: Setup) -> float:
     """Return how many workers' gradients an update has."""
+    strategy = setup.point.strategy
+    if isinstance(strategy, ServerStrategy):
+        return float(strategy.update_rule(setup.num_workers).gradients_per_update)
     return float(setup.num_workers)
 
 
