@@ -157,8 +157,9 @@ def draw_keys(num_workers: int, mean_s: float) -> list[dict[str, Any]]:
 class ParameterServer(Experiment):
     """Workers with one straggler, and a server on its own host; real and simulated compute times are equal.
 
-    Compute times are drawn before (`draw_times`). So a synchronous server does the same in every repeat, and for each time between two updates the median
-    over repeats is compared: a short disturbance of the machine makes one repeat longer.
+    Compute times are drawn before (`draw_times`). So a synchronous server does the same in every repeat, and for each
+    time between two updates the median over repeats is compared: a short disturbance of the machine makes one repeat
+    longer.
     """
 
     num_workers: int

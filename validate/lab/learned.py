@@ -102,7 +102,7 @@ def scored(cases: Sequence[Case], forecasts_s: Mapping[str, float]) -> list[Scor
 
 
 def ranked(rows: Sequence[Scored]) -> Iterator[tuple[Scored, Scored, bool]]:
-    """Yield the pairs of strategies on one cluster that differ by more than 5 %, and whether the forecast ranks them so.
+    """Yield the pairs of strategies on one cluster that really differ by more than 5 %; are they forecast in this order?
 
     >>> rows = [Scored("here", name, *times) for name, *times in [("a", 1.0, 1.1), ("b", 1.2, 1.0), ("c", 1.21, 1.2)]]
     >>> [(one.name, other.name, is_right) for one, other, is_right in ranked(rows)]
@@ -140,7 +140,7 @@ def table(rows: Sequence[Scored]) -> str:
             *aligned([("cluster", "strategy", "real", "forecast", "error"), *cells], ("cluster", "strategy")),
             "",
             f"{len(rows)} trainings: median error {median(errors):.1%}, largest {max(errors):.1%}",
-            f"{len(pairs) - len(wrong)} of {len(pairs)} pairs that differ by more than {DIFFERENT:.0%} are ranked right",
+            f"{len(pairs) - len(wrong)} of {len(pairs)} pairs that differ by more than {DIFFERENT:.0%} ranked right",
             *(f"  not so: {pair}" for pair in wrong),
             *missed(rows),
         ]

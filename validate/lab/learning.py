@@ -28,16 +28,20 @@ from validate.lab.texts import common_keys, layer_line, mode_text, place_text, t
 GROUP = "learning"
 TIME_TO_TARGET = "learning.time_to_target_s"
 
-_NUM_DRAWS = 700
+_NUM_DRAWS = 250
 """Compute times of each worker; a training that needs more fails."""
+
+_SKETCH = 8
+"""Numbers that are stored of the last weights, instead of all of them."""
 
 
 @dataclass(frozen=True)
 class Learning(Experiment):
     """Workers that train a task at a server on its own host, once in each mode; the second worker may be slower.
 
-    `modes` have the epochs that each is trained for, enough to reach the target. `learning` is the key of the same name in a scenario. Workers compute real gradients, and then sleep until their
-    compute time is over, which is drawn beforehand. Weights and samples are those of the simulator for the same `seed`.
+    `modes` have the epochs that each is trained for, enough to reach the target. `learning` is the key of the same name
+    in a scenario. Workers compute real gradients, and then sleep until their compute time is over, which is drawn
+    beforehand. Weights and samples are those of the simulator for the same `seed`.
     """
 
     num_workers: int
@@ -133,10 +137,20 @@ class Learning(Experiment):
             "curve": [
                 [*point[:2], *(round(float(value), 6) for value in point[2:] if value is not None)] for point in curve
             ],
-            "weights": {"norm": float(np.linalg.norm(last)), "first": [round(float(each), 7) for each in last[:4]]},
+            "sketch": [round(value, 6) for value in sketch(last)],
         }
         figures = {TIME_TO_TARGET: Measured.of([reached.seconds])}
         return replace(case, figures=figures, learned=learned)
+
+
+def sketch(weights: np.ndarray) -> list[float]:
+    """Return a vector's products with a few fixed random vectors; they differ where two vectors differ anywhere.
+
+    >>> sketch(np.zeros(3))[:2]
+    [0.0, 0.0]
+    """
+    directions = np.random.default_rng(0).standard_normal((_SKETCH, len(weights)))
+    return [float(value) for value in directions @ weights.astype(float)]
 
 
 def _tensor(weights: np.ndarray) -> Any:

@@ -64,8 +64,10 @@ class Trained(Model):
         from clustersim.learning.training.samples import WorkerSamples, pools
 
         super().__init__()
-        assert spec.optimizer.kind in ("sgd", "momentum") and spec.evaluate_every is not None
-        self._spec, self._num_updates, self._num_done = spec, num_updates, 0
+        assert spec.optimizer.kind in ("sgd", "momentum")
+        assert spec.evaluate_every is not None
+        self._spec, self._every = spec, spec.evaluate_every
+        self._num_updates, self._num_done = num_updates, 0
         self._trainee: Trainee = spec.task.trainee(seed)
         each = pools(spec.data, self._trainee.num_samples, self._trainee.labels, num_workers, seed)
         self._samples = [WorkerSamples(pool, spec.batch, seed, worker) for worker, pool in enumerate(each)]
@@ -84,7 +86,7 @@ class Trained(Model):
         self._parameter.grad = sum(gradients) / len(gradients)
         self._optimizer.step()
         self._num_done += 1
-        if self._num_done % (self._spec.evaluate_every or 1) == 0 or self._num_done == self._num_updates:
+        if self._num_done % self._every == 0 or self._num_done == self._num_updates:
             self._keep()
 
     def _keep(self) -> None:
