@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clustersim.errors import InputError
+from clustersim.errors import InputError, NotInstalledError
 from clustersim.learning.order import TrainingOrder
 from clustersim.learning.spec import LearningSpec
 from clustersim.results.learning import SeedRun
@@ -17,11 +19,18 @@ if TYPE_CHECKING:
     from clustersim.learning.tasks import Trainee
 
 
+PACKAGES = ("torch", "scikit-learn", "mnist1d")
+"""What the extra `learning` installs, by the names of the packages."""
+
+
 def check_installed(spec: LearningSpec) -> None:
-    """Raise InputError if the training needs packages or files that are not there. It imports no package."""
+    """Raise NotInstalledError if the training needs packages that are not installed, and InputError for wrong files.
+
+    It imports no package.
+    """
     missing = [*([] if find_spec("torch") else ["torch"]), *spec.task.missing()]
     if missing:
-        raise InputError(
+        raise NotInstalledError(
             f"training the task '{spec.task.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
             "--no-learn forecasts without training",
             got="not installed",
@@ -36,6 +45,26 @@ def check_installed(spec: LearningSpec) -> None:
 
 def _key(key: str | None) -> str:
     return f"learning.task.{key}" if key else "learning.task"
+
+
+def training_s(spec: LearningSpec) -> float:
+    """Return about how many seconds of one CPU core a training takes, over all seeds; it computes a few gradients."""
+    from clustersim.learning.training.cost import cpu_s_of
+
+    return cpu_s_of(spec, spec.task.trainee(0))
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that results of a training depend on. It imports none of them."""
+    return {name: found for name in PACKAGES if (found := _version_of(name))}
+
+
+def _version_of(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def train(

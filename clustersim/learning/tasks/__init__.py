@@ -6,7 +6,7 @@ from clustersim.learning.tasks.image_folder import Cifar10, FashionMnist, Mnist
 from clustersim.learning.tasks.mnist1d import Mnist1d
 from clustersim.learning.tasks.own import Own, TorchTask
 from clustersim.learning.tasks.quadratic import Quadratic
-from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.learning.tasks.task import Task, TaskData, Trainee
 from clustersim.learning.tasks.teacher_student import TeacherStudent
 from clustersim.registry import Registry
 from clustersim.spec import checked_spec
@@ -28,4 +28,4 @@ TASKS: Registry[type[Task]] = Registry(
     check=checked_spec(Task),
 )
 
-__all__ = ["TASKS", "Task", "TorchTask", "Trainee"]
+__all__ = ["TASKS", "Task", "TaskData", "TorchTask", "Trainee"]

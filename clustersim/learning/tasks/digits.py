@@ -6,11 +6,11 @@ from importlib.util import find_spec
 from typing import Literal
 
 from clustersim.learning.tasks.classifier import Classifier
-from clustersim.learning.tasks.task import Trainee
+from clustersim.learning.tasks.task import TaskData, Trainee
 
 
 class Digits(Classifier):
-    """1,437 digits of 8 x 8 pixels to train on and 360 to evaluate (UCI's optical recognition of handwritten digits)."""
+    """1,437 handwritten digits of 8 x 8 pixels to train on and 360 to evaluate, which scikit-learn has with it (UCI)."""
 
     kind: Literal["digits"] = "digits"
 
@@ -19,6 +19,9 @@ class Digits(Classifier):
 
     def title(self) -> str:
         return f"{self.network()} on 1,437 handwritten digits"
+
+    def data(self) -> TaskData:
+        return TaskData(1437, has_labels=True, has_accuracy=True)
 
     def trainee(self, seed: int) -> Trainee:
         from clustersim.learning.training.digits import digits_trainee

@@ -10,7 +10,7 @@ from pydantic import Field
 from clustersim.errors import InputError
 from clustersim.learning.images import ImageSets, cifar10, mnist
 from clustersim.learning.tasks.classifier import Classifier
-from clustersim.learning.tasks.task import Trainee
+from clustersim.learning.tasks.task import TaskData, Trainee
 from clustersim.spec import Count
 
 
@@ -34,6 +34,9 @@ class ImageFolder(Classifier):
     def title(self) -> str:
         images = "" if self.samples is None else f"the first {self.samples:,} images of "
         return f"{self.network()} on {images}{self.data_set}"
+
+    def data(self) -> TaskData:
+        return TaskData(has_labels=True, has_accuracy=True)
 
     def trainee(self, seed: int) -> Trainee:
         from clustersim.learning.training.image_folder import images_trainee
@@ -75,7 +78,7 @@ class Mnist(IdxFolder):
 
 
 class FashionMnist(IdxFolder):
-    """Fashion-MNIST's pictures of clothes, 60,000 and 10,000, from a folder with its four IDX files, plain or as .gz."""
+    """Fashion-MNIST's photographs of clothes, 60,000 and 10,000, from a folder with its four IDX files, or as .gz."""
 
     data_set = "Fashion-MNIST"
     kind: Literal["fashion-mnist"] = "fashion-mnist"

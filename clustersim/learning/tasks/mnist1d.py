@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from clustersim.learning.tasks.classifier import Classifier
-from clustersim.learning.tasks.task import Trainee
+from clustersim.learning.tasks.task import TaskData, Trainee
 from clustersim.spec import Count
 
 
@@ -23,6 +23,9 @@ class Mnist1d(Classifier):
 
     def title(self) -> str:
         return f"{self.network()} on 4,000 signals of MNIST-1D"
+
+    def data(self) -> TaskData:
+        return TaskData(4000, has_labels=True, has_accuracy=True)
 
     def trainee(self, seed: int) -> Trainee:
         from clustersim.learning.training.mnist1d import mnist1d_trainee

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.learning.tasks.task import Task, TaskData, Trainee
 from clustersim.spec import Count
 
 _MOST_DIMENSIONS = 2048
@@ -84,6 +84,9 @@ class Quadratic(Task):
             f"a noisy quadratic function of {self.num_weights:,} weights with condition number "
             f"{values.max() / values.min():,.4g}"
         )
+
+    def data(self) -> TaskData:
+        return TaskData(self.samples, has_labels=False, has_accuracy=False)
 
     def trainee(self, seed: int) -> Trainee:
         from clustersim.learning.training.quadratic import QuadraticTrainee

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.learning.tasks.task import Task, TaskData, Trainee
 from clustersim.spec import Count
 
 _MOST_NUMBERS = 1 << 28
@@ -48,6 +48,9 @@ class TeacherStudent(Task):
             f"a perceptron with {self.hidden:,} hidden units on {self.samples:,} outputs of one with "
             f"{self.teacher_hidden:,}"
         )
+
+    def data(self) -> TaskData:
+        return TaskData(self.samples, has_labels=False, has_accuracy=False)
 
     def trainee(self, seed: int) -> Trainee:
         from clustersim.learning.training.teacher_student import teacher_student_trainee

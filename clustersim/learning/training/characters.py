@@ -8,13 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from clustersim.learning.tasks.characters import TEXT, Characters
+from clustersim.learning.tasks.characters import NUM_TRAINED, TEXT, Characters
 from clustersim.learning.training.data import Data
 from clustersim.learning.training.flat_model import FlatModel
 from clustersim.learning.training.networks import drawn
-
-_TEST_SHARE = 0.1
-"""The end of the text is evaluated."""
 
 
 def characters_trainee(task: Characters, seed: int) -> FlatModel:
@@ -37,8 +34,7 @@ def text(context: int) -> tuple[Data, int]:
     content = TEXT.read_text(encoding="ascii")
     known = {char: number for number, char in enumerate(sorted(set(content)))}
     numbers = np.array([known[char] for char in content], dtype=np.int64)
-    begin_test = round(len(numbers) * (1 - _TEST_SHARE))
-    parts = [_pairs(part, context) for part in (numbers[:begin_test], numbers[begin_test:])]
+    parts = [_pairs(part, context) for part in (numbers[:NUM_TRAINED], numbers[NUM_TRAINED:])]
     return Data(*parts[0], *parts[1]), len(known)
 
 

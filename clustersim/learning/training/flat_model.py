@@ -38,6 +38,7 @@ class FlatModel:
         self._weights, self._gradient = _flattened(module)
         self.initial = self._weights.clone()
         self.num_samples = len(inputs)
+        self.mixes_samples = any(isinstance(each, nn.modules.batchnorm._BatchNorm) for each in module.modules())
         self.labels: np.ndarray | None = targets.numpy() if self._has_classes and targets.ndim == 1 else None
 
     def gradient(self, weights: Tensor, samples: np.ndarray) -> Tensor:
@@ -59,8 +60,7 @@ class FlatModel:
 
     def stage_starts(self, num_stages: int) -> list[int]:
         """Return where each stage begins: layers with weights in their order, as many in each stage as can be."""
-        sizes = [sum(each.numel() for each in layer.parameters(recurse=False)) for layer in self._module.modules()]
-        starts = np.cumsum([0, *(size for size in sizes if size)])[:-1]
+        starts = _layer_starts(self._module)
         if len(starts) < num_stages:
             raise InputError(
                 f"the task's model has {len(starts)} layers with weights, and the pipeline {num_stages} stages",
@@ -69,6 +69,18 @@ class FlatModel:
                 key="learning.task",
             )
         return [int(layers[0]) for layers in np.array_split(starts, num_stages)]
+
+
+def _layer_starts(module: nn.Module) -> list[int]:
+    """Return where each layer with weights begins in the vector; weights that layers share are of the first one."""
+    starts, end, seen = [], 0, set()
+    for layer in module.modules():
+        own = [each for each in layer.parameters(recurse=False) if id(each) not in seen]
+        seen |= {id(each) for each in own}
+        if own:
+            starts.append(end)
+            end += sum(each.numel() for each in own)
+    return starts
 
 
 def _flattened(module: nn.Module) -> tuple[Tensor, Tensor]:

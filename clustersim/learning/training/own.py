@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -32,61 +33,39 @@ def own_trainee(path: Path, seed: int) -> OwnModel:
     if not callable(make):
         shown = ", ".join(name for name, each in vars(module).items() if callable(each) and not name.startswith("_"))
         raise _refused(path, f"there is no function {FUNCTION}(seed) in it (it has {shown or 'no function'})", "none")
-    with drawn(seed), _told(path), quiet_code():
-        made = make(seed)
-    _check(path, made)
-    return OwnModel(path, made, seed)
+    with drawn(seed):
+        with _told(path), quiet_code():
+            made = make(seed)
+        _check(path, made)
+        return OwnModel(path, made)
 
 
 class OwnModel(FlatModel):
-    """A user's module as a `Trainee`, with random numbers of its own (dropout) and errors that say their place."""
+    """A user's module as a `Trainee`, whose errors say their place."""
 
-    def __init__(self, path: Path, made: TorchTask, seed: int):
+    def __init__(self, path: Path, made: TorchTask):
         self._path = path
+        loss = made.loss or nn.functional.cross_entropy
         with _told(path):
-            super().__init__(
-                made.module,
-                made.inputs,
-                made.targets,
-                made.test_inputs,
-                made.test_targets,
-                made.loss or nn.functional.cross_entropy,
-            )
-        with drawn(seed):
-            self._random = torch.get_rng_state()
+            super().__init__(made.module, made.inputs, made.targets, made.test_inputs, made.test_targets, loss)
         self._try()
 
     def gradient(self, weights: Tensor, samples: np.ndarray) -> Tensor:
-        with self._drawing(), _told(self._path):
+        with _told(self._path), contextlib.redirect_stdout(sys.stderr):
             return super().gradient(weights, samples)
 
     def evaluate(self, weights: Tensor) -> tuple[float, float | None]:
-        with self._drawing(), _told(self._path):
+        with _told(self._path), contextlib.redirect_stdout(sys.stderr):
             return super().evaluate(weights)
 
     def _try(self) -> None:
         """Raise InputError if the model does not run on its data; what that changes in it is put back."""
         before = {name: value.clone() for name, value in self._module.state_dict().items()}
-        random = self._random
-        samples = np.arange(min(_TRIED, self.num_samples))
-        gradient = self.gradient(self.initial, samples)
+        gradient = self.gradient(self.initial, np.arange(min(_TRIED, self.num_samples)))
         loss, _ = self.evaluate(self.initial)
         self._module.load_state_dict(before)
-        self._random = random
         if not (bool(torch.isfinite(gradient).all()) and np.isfinite(loss)):
             raise _refused(self._path, "the loss or the gradient of the first weights is not finite", "nan or inf")
-
-    @contextlib.contextmanager
-    def _drawing(self) -> Iterator[None]:
-        """Draw random numbers of this model, and leave those of others as they are."""
-        others = torch.get_rng_state()
-        torch.set_rng_state(self._random)
-        try:
-            with contextlib.redirect_stdout(None):
-                yield
-        finally:
-            self._random = torch.get_rng_state()
-            torch.set_rng_state(others)
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,7 @@ class QuadraticTrainee:
     """The loss w H w / 2 of weights w, in double precision, with the noise of each sample in its gradient."""
 
     labels: np.ndarray | None = None
+    mixes_samples = False
 
     def __init__(self, task: Quadratic, seed: int):
         self._curvature = torch.from_numpy(task.curvature())
