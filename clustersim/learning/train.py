@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clustersim.errors import InputError, NotInstalledError
+from clustersim.errors import NotInstalledError
 from clustersim.learning.order import TrainingOrder
 from clustersim.learning.spec import LearningSpec
 from clustersim.results.learning import SeedRun
@@ -37,14 +36,7 @@ def check_installed(spec: LearningSpec) -> None:
             allowed="clustersim[learning]",
             key="learning.task",
         )
-    try:
-        spec.task.check()
-    except InputError as error:
-        raise InputError(replace(each, key=_key(each.key)) for each in error.mistakes) from None
-
-
-def _key(key: str | None) -> str:
-    return f"learning.task.{key}" if key else "learning.task"
+    spec.task.check()
 
 
 def training_s(spec: LearningSpec) -> float:
