@@ -259,14 +259,14 @@ def test_a_module_of_the_user_is_trained(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_file_runs_once_until_it_changes(tmp_path: Path) -> None:
-    text = (
-        MODULE + "\nimport pathlib\nwith (pathlib.Path(__file__).parent / 'runs').open('a') as file: file.write('x')\n"
-    )
+    counts = "with open(__file__ + '.runs', 'a') as file: file.write('x')"
+    text = f"{MODULE}\n{counts}\n"
     for _ in range(3):
         own(tmp_path, text)
     assert (tmp_path / "my_task.py.runs").read_text() == "x"
     own(tmp_path, text + "\n# changed\n")
     assert (tmp_path / "my_task.py.runs").read_text() == "xx"
+    assert not (tmp_path / "__pycache__").exists()
 
 
 def test_a_file_may_import_what_is_beside_it(tmp_path: Path) -> None:
