@@ -17,7 +17,7 @@ from clustersim.scenario import load_scenario
 from clustersim.simulate.concurrent_jobs import setups_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.training_order import gradients_per_update, training_order
-from clustersim.strategies import STRATEGIES
+from clustersim.strategies import STRATEGIES, AllReduce
 from clustersim.strategies.graphs import mixing_matrix, ring
 
 COMPUTE_S = 0.06
@@ -349,18 +349,19 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "both": {"pipeline": 2, "tensor": 2, "micro_batches": 2},
 }
 
+LAID_OUT = [
+    name
+    for name, strategy in EVERY.items()
+    if STRATEGIES[strategy["kind"]].supports_layouts and not strategy.get("asynchronous")
+]
+
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", sorted(set(EVERY) - {"data-parallel", "hierarchical", "asynchronous gossip"}))
+@pytest.mark.parametrize("name", LAID_OUT)
 def test_a_worker_is_a_replica_over_several_gpus(model: str, name: str, layout: str) -> None:
-    asked = scenario(
-        model, EVERY[name], 8, parallelism=LAYOUTS[layout], batch={"global": 64}, stragglers=slow({1: 1.3})
-    )
-    try:
-        found = setup_of(asked)
-        order = training_order(found, 0, 10)
-    except InputError as error:
-        pytest.skip(f"refused: {error}"[:120])
+    layout_keys = {"parallelism": LAYOUTS[layout], "batch": {"global": 64}}
+    found = setup_of(scenario(model, EVERY[name], 8, stragglers=slow({1: 1.3}), **layout_keys))
+    order = training_order(found, 0, 10)
     assert order.num_workers == found.num_workers == (2 if layout == "both" else 4)
     check_laws(order, 10, gradients_per_update(found))
 
@@ -395,9 +396,20 @@ def test_given_times_of_stragglers_count_from_the_start(model: str) -> None:
 
 def test_skipped_updates_are_refused(model: str) -> None:
     asked = scenario(model, "all-reduce", precision="fp16", optimizer={"kind": "sgd", "skipped": True})
-    try:
-        found = setup_of(asked)
-    except InputError as error:
-        pytest.skip(f"refused: {error}"[:120])
+    asked["topology"] = {**STAR, "gpu": "v100"}
     with pytest.raises(InputError, match="no update is made"):
+        order_of(asked, 2)
+
+
+def test_a_strategy_that_does_not_say_what_its_rounds_train_is_refused(model: str) -> None:
+    """A strategy of a user that exchanges in some iterations only has to say which weights its workers train."""
+
+    class Sometimes(AllReduce):
+        @property
+        def round_length(self) -> int:
+            return 3
+
+    found = setup_of(scenario(model, "all-reduce"))
+    found.point = found.point.model_copy(update={"strategy": Sometimes()})
+    with pytest.raises(InputError, match="replica_order"):
         training_order(found, 0, 2)
