@@ -27,7 +27,7 @@ def learning_of(
 ) -> LearningRun | None:
     """Return what comes of training the point's task; None if the scenario has none.
 
-    Each seed has its own weights, samples and simulated luck: seed number k has the luck of replicate k. `jobs` are all
+    Each seed has its own weights, samples and random times: seed number k has those of replicate k. `jobs` are all
     jobs on the cluster, where there are several, and `failures` the figures of a long training that fails.
     """
     spec = setup.point.learning
