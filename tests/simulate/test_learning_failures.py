@@ -12,7 +12,7 @@ from clustersim.learning import LearningSpec, learning_run
 from clustersim.results.learning import CurvePoint, SeedRun
 from clustersim.scenario import load_scenario
 from clustersim.simulate.forecast import forecast
-from clustersim.simulate.learning import _on_wall_clock, learning_assumptions
+from clustersim.simulate.learning import Training, _on_wall_clock
 from clustersim.simulate.setup import Setup
 
 LAYERS = "name: one\nlayers: [{name: a, parameter_bytes: 4000, activation_bytes: 4, forward_s: 0.4, backward_s: 0.6}]\n"
@@ -91,8 +91,8 @@ def test_the_mean_curve_has_each_update_at_its_first_time() -> None:
 def test_assumptions_say_what_failures_and_given_times_mean(scenario: dict[str, Any]) -> None:
     pauses = [{"kind": "pauses", "at": ["10 s"], "lasts": "1 s"}]
     asked = scenario | {"learning": {"task": "digits"}, "stragglers": pauses}
-    sentences = learning_assumptions(Setup(load_scenario(asked).points()[0].point))
-    assert ["start of the job" in each for each in sentences] == [True, False]
-    assert "last checkpoint" in sentences[1]
-    del asked["learning"]
-    assert learning_assumptions(Setup(load_scenario(asked).points()[0].point)) == ()
+    point = load_scenario(asked).points()[0].point
+    assert point.learning is not None
+    sentences = Training(point.learning, Setup(point), (), 1).assumptions()
+    assert any("count from the start of the job" in sentence for sentence in sentences)
+    assert any("back to its last checkpoint" in sentence for sentence in sentences)
