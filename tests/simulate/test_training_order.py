@@ -12,11 +12,11 @@ import pytest
 from clustersim.errors import InputError
 from clustersim.learning import ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
 from clustersim.learning.order import APPLY, MIX, OUTER, PAIR, READ
-from clustersim.results import ALL_WORKERS
+from clustersim.results import ALL_WORKERS, Update, UpdateLog
 from clustersim.scenario import load_scenario
 from clustersim.simulate.concurrent_jobs import setups_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.training_order import gradients_per_update, training_order
+from clustersim.simulate.training_order import _in_order_of_versions, gradients_per_update, training_order
 from clustersim.strategies import STRATEGIES, AllReduce
 from clustersim.strategies.graphs import mixing_matrix, ring
 
@@ -413,3 +413,27 @@ def test_a_strategy_that_does_not_say_what_its_rounds_train_is_refused(model: st
     found.point = found.point.model_copy(update={"strategy": Sometimes()})
     with pytest.raises(InputError, match="replica_order"):
         training_order(found, 0, 2)
+
+
+def test_a_replicate_may_have_gpus_that_no_replicate_of_the_forecast_has(model: str) -> None:
+    """Seeds of a training may be more than replicates, and a random placement finds other GPUs for each."""
+    hosts = [{"template": "single-socket", "gpu": gpu, "num_gpus": 1} for gpu in ("k80", "p100")]
+    nodes = {f"h{number}": {"kind": "host", "host": hosts[number // 7]} for number in range(8)} | {"s": "switch"}
+    links = [{"a": f"h{number}", "b": "s"} for number in range(8)]
+    topology = {"kind": "explicit", "link": "100 GB/s", "hop": "1 ns", "nodes": nodes, "links": links}
+    asked = scenario(model, "async", 2, topology=topology, placement="random")
+    found = setup_of(asked)
+    kinds = [set(found.kinds(found.gpus(replicate))) for replicate in range(20)]
+    assert kinds[0] == {"k80"}
+    other = next(replicate for replicate in range(20) if "p100" in kinds[replicate])
+    check_laws(training_order(found, other, 5), 5, 1)
+
+
+def test_a_late_gradient_is_dropped_after_the_update_that_it_missed() -> None:
+    """It may arrive while that update is being made. Rows of one version follow each other, in order of time."""
+    late, log = Update(3.5, 2, 0, 2, 1.0, False), UpdateLog()
+    own = [Update(3.0, 0, 0, 1, 1.0, True), late, Update(4.0, 1, 0, 1, 1.0, True), Update(9.0, 0, 1, 2, 1.0, True)]
+    for row in own:
+        log.add(row)
+    moved = [row._replace(time_s=row.time_s - 1.0) for row in (own[0], own[2], late, own[3])]
+    assert list(_in_order_of_versions(log, 1.0).rows()) == moved
