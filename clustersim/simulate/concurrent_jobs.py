@@ -26,7 +26,6 @@ from clustersim.simulate.replicate import SimulatedJob, layout_jobs_of
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.stragglers import delayed, has_given_times
 
-
 _EVENTS_PER_LOOK = 1000
 """Events between two looks at whether enough has been simulated."""
 

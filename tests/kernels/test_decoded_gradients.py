@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from clustersim.errors import InputError
-from clustersim.kernels.compression import COMPRESSIONS, Compression, EightBit, HalfPrecision, NoCompression, OneBit, TopK
+from clustersim.kernels.compression import (
+    COMPRESSIONS,
+    Compression,
+    EightBit,
+    HalfPrecision,
+    NoCompression,
+    OneBit,
+    TopK,
+)
 
 GRADIENTS = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1000, 1000, width=32))
 

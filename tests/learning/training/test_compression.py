@@ -54,9 +54,7 @@ def test_no_compression_trains_as_without(order) -> None:
 def test_each_worker_compresses_its_own_gradient_and_keeps_its_own_residual() -> None:
     """Written out for two workers that send the larger of two values."""
     gradients = torch.tensor([[3.0, 1.0], [1.0, 2.0], [0.0, 0.5], [1.5, 0.0]], dtype=torch.float64)
-    trained = Trained(
-        synchronous(2, 2), spec(rate=1.0), Played(2, lambda number: gradients[number]), TopK(density=0.5)
-    )
+    trained = Trained(synchronous(2, 2), spec(rate=1.0), Played(2, lambda number: gradients[number]), TopK(density=0.5))
     first = torch.tensor([3.0, 2.0]) / 2
     second = torch.tensor([2.5, 1.5]) / 2
     assert trained.weights[0].tolist() == (1 - first).tolist()
@@ -93,5 +91,7 @@ def test_digits_are_learnt_with_compressed_gradients(compression: Compression) -
 def test_error_feedback_is_what_makes_top_k_learn() -> None:
     """Without it the smallest gradient would never be sent: here its weight would stay where it is."""
     gradient = torch.tensor([1.0, 0.4], dtype=torch.float64)
-    trained = Trained(random_asynchronous(1, 100), spec(rate=0.01), Played(2, lambda number: gradient), TopK(density=0.5))
+    trained = Trained(
+        random_asynchronous(1, 100), spec(rate=0.01), Played(2, lambda number: gradient), TopK(density=0.5)
+    )
     assert (1 - trained.last).tolist() == pytest.approx([1.0, 0.4], abs=0.02)

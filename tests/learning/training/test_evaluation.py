@@ -80,9 +80,7 @@ def test_a_curve_is_the_same_in_any_process() -> None:
 
 
 def test_a_training_that_diverges_has_a_finite_curve_and_says_so() -> None:
-    curves = [
-        Trained(stale(1, 3000), spec(rate=rate), Quadratic(1.0, 0.0)).run for rate in (0.1, 2.0)
-    ]
+    curves = [Trained(stale(1, 3000), spec(rate=rate), Quadratic(1.0, 0.0)).run for rate in (0.1, 2.0)]
     losses = [point.loss for point in curves[1].curve]
     assert all(math.isfinite(loss) for loss in losses)
     assert losses[0] == 0.5

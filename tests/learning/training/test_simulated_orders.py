@@ -28,7 +28,13 @@ def order_of(num_updates: int, **strategy: Any) -> TrainingOrder:
             "model": "resnet50",
             "num_gpus": NUM_WORKERS,
             "batch": {"per_gpu": 32},
-            "topology": {"kind": "star", "num_hosts": NUM_WORKERS + 1, "link": "10 Gbit/s", "hop": "1 us", "gpu": "v100"},
+            "topology": {
+                "kind": "star",
+                "num_hosts": NUM_WORKERS + 1,
+                "link": "10 Gbit/s",
+                "hop": "1 us",
+                "gpu": "v100",
+            },
             "strategy": strategy,
             "stragglers": [{"kind": "lognormal", "cv": 0.3}],
             "seed": 3,
@@ -53,7 +59,10 @@ def test_a_bound_of_zero_trains_as_synchronous_workers_do() -> None:
 
 
 def test_a_larger_bound_trains_otherwise() -> None:
-    bounds = [trained(order_of(ROUNDS * NUM_WORKERS, kind="bounded-staleness", bound=bound, servers=SERVERS)) for bound in (0, 4)]
+    bounds = [
+        trained(order_of(ROUNDS * NUM_WORKERS, kind="bounded-staleness", bound=bound, servers=SERVERS))
+        for bound in (0, 4)
+    ]
     assert not torch.allclose(bounds[0].last, bounds[1].last, rtol=1e-6)
 
 

@@ -26,9 +26,7 @@ def stages(staleness: list[int], num_updates: int = 30, num_workers: int = 1) ->
 def test_one_stage_without_staleness_is_sgd(kind: str) -> None:
     for num_workers in (1, 3):
         order = stages([0], num_workers=num_workers)
-        piped, plain = (
-            Trained(each, spec(kind=kind), Regression()) for each in (order, synchronous(num_workers, 30))
-        )
+        piped, plain = (Trained(each, spec(kind=kind), Regression()) for each in (order, synchronous(num_workers, 30)))
         assert torch.equal(piped.last, plain.last)
         assert piped.run == plain.run
 
