@@ -54,8 +54,9 @@ class Job:
     exchange the buckets, and which part of the run counts. That is all iterations from `num_warm_up` on but the last
     `num_after`, or the time inside the `window`. `gradient_of` maps an iteration to the one whose gradient its update
     applies, where that is an earlier one. `gradients_per_push` [num_ranks] is how many workers' gradients a rank adds
-    to the model at a time: its own, or the sum of its host's. One update takes `gradients_per_update` of these. The busiest server that queues them works `server_s` seconds on each. `shortcuts`
-    are sentences that say what was not simulated event by event.
+    to the model at a time: its own, or the sum of its host's. One update takes `gradients_per_update` of these. The
+    busiest server that queues them works `server_s` seconds on each. `shortcuts` are sentences that say what was not
+    simulated event by event.
 
     Hosts: `server_hosts` are hosts that only servers use. They join `hosts_in_use`, the hosts of all jobs on the
     cluster. Jobs also share the memories in which hosts update (`host_rates`, by node).

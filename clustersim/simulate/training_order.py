@@ -39,7 +39,7 @@ def training_order(
     then on. Synchronous workers that train their own weights end their last iteration. `jobs` are all jobs on the
     cluster, where there are several: the order is that of the first one, beside the others.
     """
-    _check(setup)
+    check_order(setup)
     setup = setup.without_detail()
     if _updates_by_stage(setup):
         return _stage_order(setup, replicate, num_updates, on_progress, exact, jobs)
@@ -72,7 +72,7 @@ class _FromStart(NamedTuple):
     start_s: float = 0.0
 
 
-def _check(setup: Setup) -> None:
+def check_order(setup: Setup) -> None:
     """Raise InputError for a training in which it is not known which gradients make an update, or none is made."""
     strategy = setup.point.strategy
     if setup.point.optimizer.skipped:
@@ -85,8 +85,8 @@ def _check(setup: Setup) -> None:
     has_own = type(strategy).replica_order is not Strategy.replica_order
     if strategy.round_length > 1 and not has_own:
         raise InputError(
-            f"strategy {strategy.kind} does not exchange in every iteration, and does not say which weights its workers "
-            "train; override `replica_order` in its class, or leave learning out",
+            f"strategy {strategy.kind} does not exchange in every iteration, and does not say which weights its "
+            "workers train; override `replica_order` in its class, or leave learning out",
             got=strategy.kind,
             allowed="a strategy with `replica_order`",
             key="learning",

@@ -44,8 +44,8 @@ class Strategy(Spec):
       a strategy of DistributedDataParallel returns `COPIES["pytorch"]`, or is faster than `all-reduce` for that).
     - For workers that all train one model, and a model that a scenario really trains (`learning`): override
       `gradients_per_update` (all workers) if an update takes fewer gradients, `members` (the worker alone) if a worker
-      pushes the gradients of others too, `iterations_of` (one update in each)
-      if iterations make more or fewer updates, and `replica_order` (None) if workers train weights of their own.
+      pushes the gradients of others too, `iterations_of` (one update in each) if iterations make more or fewer updates,
+      and `replica_order` (None) if workers train weights of their own.
     - For workers that wait for no other worker and run the optimizer themselves. Override what is different:
       `awaited`, `updates_on_gpu`, `sends_alone`, `round_length`, `overlaps_backward`, `start_layout`.
     - For a strategy whose workers each have the whole model on one GPU: the class variables `all_reduces_gradients`,
