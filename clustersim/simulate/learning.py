@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from clustersim.errors import InputError, NotInstalledError
+from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
 from clustersim.failures.wall_clock import first_wall_s, stretched, work_spans
 from clustersim.learning import (
@@ -37,12 +37,12 @@ _LOOKED_AT = 1000
 
 
 def check_can_learn(loaded: Scenario) -> None:
-    """Raise InputError if the points of a scenario need packages that are not installed, before any is simulated."""
+    """Raise InputError if a point needs packages that are not installed, or wrong files, before any is simulated."""
     for tree, spec, _ in _trained(loaded):
         try:
             check_installed(spec)
-        except NotInstalledError as error:
-            raise NotInstalledError(tree.located(error).mistakes) from None
+        except InputError as error:
+            raise type(error)(tree.located(error).mistakes) from None
 
 
 def training_cpu_s(loaded: Scenario) -> float:
