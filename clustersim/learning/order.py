@@ -20,13 +20,20 @@ class SharedModelOrder:
     """All workers train one model: `log` has every gradient from the first on.
 
     A row of the log is the mean gradient of the workers in `members[row's worker]`, all computed on one version. Where
-    the worker is ALL_WORKERS it is that of all `num_workers`. Rows that write the same version make one update: the
-    mean of their gradients, each times its learning rate. Rows that are not accepted are dropped.
+    the worker is ALL_WORKERS it is that of all `num_workers`. Rows that write the same version follow each other and
+    make one update: the mean of their gradients weighted by their learning rates, at the mean of these rates. Rows that
+    are not accepted are dropped.
     """
 
     num_workers: int
     log: UpdateLog
     members: Sequence[Sequence[int]]
+
+    @property
+    def num_updates(self) -> int:
+        """Number of updates of the model."""
+        written = np.asarray(self.log.version_written)[self.log.is_accepted]
+        return int(written.max(initial=0))
 
 
 READ, APPLY, PAIR, MIX, OUTER = range(5)
@@ -60,6 +67,19 @@ class ReplicaEvents:
         self.worker.append(worker)
         self.other.append(other)
 
+    def add_iteration(self, end_s: float, num_workers: int, mixes: bool = False) -> None:
+        """Add an iteration of all workers: they read when the one before has ended, and apply when this one has.
+
+        If it `mixes`, all weights are mixed before they apply.
+        """
+        read_s = self.time_s[-1] if self.time_s else 0.0
+        for worker in range(num_workers):
+            self.add(read_s, READ, worker)
+        if mixes:
+            self.add(end_s, MIX)
+        for worker in range(num_workers):
+            self.add(end_s, APPLY, worker)
+
     def __len__(self) -> int:
         return len(self.time_s)
 
@@ -76,19 +96,29 @@ class ReplicaOrder:
     events: ReplicaEvents
     mixing: np.ndarray | None = None
 
+    @property
+    def num_updates(self) -> int:
+        """Number of updates of any worker's weights."""
+        return self.events.kind.count(APPLY)
+
 
 @dataclass(frozen=True)
 class StageOrder:
     """Pipeline stages update their own layers after every micro-batch (PipeDream).
 
     Stage s makes its version n + 1 with the gradient of micro-batch n, computed on its version n - `staleness[s]`
-    (version 0 where that is negative). `time_s` [num_updates] is when the last stage has made version n + 1. The
+    (version 0 where that is negative). `time_s` [num_updates] is when all stages have made version n + 1. The
     gradient is the mean of those of `num_workers` replicas.
     """
 
     num_workers: int
     staleness: Sequence[int]
     time_s: np.ndarray
+
+    @property
+    def num_updates(self) -> int:
+        """Number of updates of every stage."""
+        return len(self.time_s)
 
 
 TrainingOrder: TypeAlias = SharedModelOrder | ReplicaOrder | StageOrder

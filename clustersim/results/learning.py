@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
+MAX_LOSS = 1e6
+"""The largest loss of a curve: that of a model whose loss is larger, infinite or not a number (it has diverged)."""
+
 
 class CurvePoint(NamedTuple):
-    """The model after some updates: the simulated time, its loss and its accuracy (None for tasks without classes)."""
+    """The model after some updates: the simulated time, its loss and its accuracy (None for tasks without classes).
+
+    The loss is at most MAX_LOSS.
+    """
 
     seconds: float
     updates: int
@@ -37,10 +43,11 @@ class LearningRun:
     interval, in seconds; both are None if a seed does not reach the target, and the interval with one seed.
     `num_reached` seeds reach it. `final_loss` and `final_accuracy` are means over seeds after the last update, and
     `updates` is the number of updates of the model, each with the gradients of `samples_per_update` samples of the
-    task. `samples_to_target` is the mean number of samples until the target. `curve` is the mean over seeds,
-    `seed_curves` [seeds] has each. `consensus` are rows of (seconds, distance) of the first seed where workers have
-    their own weights: the root mean square distance of these from their mean, over the length of the mean. `noise` are
-    rows of (updates, gradient noise scale in samples) of the first seed.
+    task. `samples_to_target` is the mean number of samples until the target. `curve` is the mean over seeds, each
+    update at the first time at which it is made. `seed_curves` [seeds] has each; it goes back where a failure loses
+    updates. `consensus` are rows of (seconds, distance) of the first seed where workers have their own weights: the
+    root mean square distance of these from their mean, over the length of the mean. `noise` are rows of (updates,
+    gradient noise scale in samples) of the first seed.
     """
 
     task: str
@@ -59,6 +66,7 @@ class LearningRun:
     samples_to_target: float | None = None
     consensus: Rows = ()
     noise: Rows = ()
+    diverged: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values; points of curves are [seconds, updates, loss, accuracy]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,15 +13,29 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class TaskData(NamedTuple):
+    """What is known of the data of a task; None is not known without reading them.
+
+    `num_samples` are trained on. With `has_labels` each has a class, and with `has_accuracy` an evaluation counts how
+    many are right.
+    """
+
+    num_samples: int | None = None
+    has_labels: bool | None = None
+    has_accuracy: bool | None = None
+
+
 class Trainee(Protocol):
     """A model with its data. All its weights are one vector [num_weights], so that versions are cheap to keep.
 
     Samples are numbers from 0 to `num_samples` - 1. `labels` [num_samples] are their classes, None without classes.
+    `mixes_samples` says whether the gradient of a batch is not the mean of those of its samples (batch normalization).
     `stage_starts(n)` says where n pipeline stages begin in the vector [n]; it raises InputError if the model has fewer
     layers.
     """
 
     num_samples: int
+    mixes_samples: bool
     labels: np.ndarray | None
     initial: Tensor
 
@@ -55,3 +69,7 @@ class Task(Spec):
     def missing(self) -> list[str]:
         """Return the packages that the task needs, besides torch, and that are not installed."""
         return []
+
+    def data(self) -> TaskData:
+        """Return what is known of the data without reading them, so that a scenario is checked without torch."""
+        return TaskData()
