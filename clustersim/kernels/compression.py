@@ -1,8 +1,8 @@
 """Gradient compression: bytes on the wire, time to encode and decode, and whether encoded gradients can be added.
 
 Encoding and decoding are bound by the GPU's memory: each formula counts the bytes that a kernel reads and writes per
-parameter, whose gradient has `gradient_bytes`. Sums and scales over a group of parameters stay on the chip. The effect
-of compression on convergence is not modelled.
+parameter, whose gradient has `gradient_bytes`. Sums and scales over a group of parameters stay on the chip. `decoded`
+says what receivers get, for a small model that is really trained (`clustersim.learning`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
+from clustersim.errors import InputError
 from clustersim.hardware.sheet import Gpu
 from clustersim.kernels.kernel_constants import moved_s
 from clustersim.registry import Registry
@@ -20,6 +22,9 @@ from clustersim.units import Bandwidth
 
 FLOAT_BYTES = 4.0
 INDEX_BYTES = 4.0
+
+_MOST_CODE = 127
+"""The largest magnitude of a code of 8 bits with a sign."""
 
 
 class Compression(Spec):
@@ -36,6 +41,19 @@ class Compression(Spec):
     def residual_bytes_per_parameter(self) -> float:
         """Bytes of error feedback kept per parameter: the part that was not sent is added to the next gradient."""
         return 0.0
+
+    def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return what receivers decode of a gradient [num_parameters], a new array of its type.
+
+        With error feedback, `gradient` includes the residual. Groups of parameters are consecutive ones.
+        """
+        raise InputError(
+            f"compression '{self.kind}' does not say what receivers decode of a gradient, so nothing can be trained "
+            "with it: its class needs the method `decoded`",
+            got=self.kind,
+            allowed="a compression with the method `decoded`",
+            key="compression",
+        )
 
     @abstractmethod
     def wire_bytes(self, gradient_bytes: float) -> float:
@@ -74,6 +92,9 @@ class NoCompression(Compression):
     def adds_on_the_way(self) -> bool:
         return True
 
+    def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return gradient.copy()
+
     def wire_bytes(self, gradient_bytes: float) -> float:
         return gradient_bytes
 
@@ -92,6 +113,10 @@ class HalfPrecision(Compression):
     @property
     def adds_on_the_way(self) -> bool:
         return True
+
+    def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        with np.errstate(over="ignore"):  # above 65,504 the format has infinity only
+            return gradient.astype(np.float16).astype(gradient.dtype)
 
     def wire_bytes(self, gradient_bytes: float) -> float:
         return min(gradient_bytes, 2.0)
@@ -140,6 +165,14 @@ class EightBit(Custom):
     kind: Literal["int8"] = "int8"
     group: int = Field(default=512, ge=1, description="parameters that share a scale")
 
+    def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return multiples of a 127th of the group's largest magnitude, the one above or below: right in the mean."""
+        values = _groups(gradient, self.group)
+        step = np.abs(values).max(axis=1, keepdims=True) / _MOST_CODE
+        with np.errstate(invalid="ignore", divide="ignore"):
+            codes = np.floor(np.where(step > 0, values / step, 0.0) + rng.random(values.shape))
+            return _ungrouped(codes * step, gradient)
+
     def wire_bytes(self, gradient_bytes: float) -> float:
         return 1.0 + FLOAT_BYTES / self.group
 
@@ -166,6 +199,19 @@ class OneBit(Custom):
     @property
     def residual_bytes_per_parameter(self) -> float:
         return FLOAT_BYTES
+
+    def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return for each sign in a group the mean of the values that have it, which makes the error smallest."""
+        values = _groups(gradient, self.group)
+        counts = np.full(len(values), self.group)
+        counts[-1] -= values.size - gradient.size
+        is_filled = np.arange(self.group) < counts[:, None]
+        decoded = np.zeros_like(values)
+        for has_sign in (values >= 0, values < 0):
+            chosen = has_sign & is_filled
+            total = np.where(chosen, values, 0.0).sum(axis=1, keepdims=True)
+            decoded += np.where(chosen, total / np.maximum(1, chosen.sum(axis=1, keepdims=True)), 0.0)
+        return _ungrouped(decoded, gradient)
 
     def wire_bytes(self, gradient_bytes: float) -> float:
         return 1 / 8 + 2 * FLOAT_BYTES / self.group
@@ -194,6 +240,18 @@ class TopK(Custom):
     def residual_bytes_per_parameter(self) -> float:
         return FLOAT_BYTES
 
+    def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the values of largest magnitude, at least one, and zeros; of equal ones those that come first.
+
+        The paper's momentum correction, clipping and rising density are left out.
+        """
+        num_sent = max(1, round(self.density * gradient.size))
+        magnitude = np.abs(gradient)
+        least = np.partition(magnitude, gradient.size - num_sent)[gradient.size - num_sent]
+        is_sent = magnitude > least
+        is_sent[np.flatnonzero(magnitude == least)[: num_sent - is_sent.sum()]] = True
+        return np.where(is_sent, gradient, np.zeros_like(gradient))
+
     def wire_bytes(self, gradient_bytes: float) -> float:
         return self.density * (gradient_bytes + INDEX_BYTES)
 
@@ -208,6 +266,19 @@ class TopK(Custom):
     def added_moved(self, gradient_bytes: float) -> float:
         """Read values and indices, read and write the sum there."""
         return self.wire_bytes(gradient_bytes) + self.density * 2 * gradient_bytes
+
+
+def _groups(gradient: np.ndarray, group: int) -> np.ndarray:
+    """Return a gradient in 64-bit groups [num_groups, group], the last filled up with zeros."""
+    num_groups = -(-gradient.size // group)
+    values = np.zeros(num_groups * group)
+    values[: gradient.size] = gradient
+    return values.reshape(num_groups, group)
+
+
+def _ungrouped(values: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return groups [num_groups, group] as one array of the shape and type of a gradient."""
+    return values.reshape(-1)[: gradient.size].astype(gradient.dtype)
 
 
 COMPRESSIONS: Registry[type[Compression]] = Registry(

@@ -20,13 +20,20 @@ class SharedModelOrder:
     """All workers train one model: `log` has every gradient from the first on.
 
     A row of the log is the mean gradient of the workers in `members[row's worker]`, all computed on one version. Where
-    the worker is ALL_WORKERS it is that of all `num_workers`. Rows that write the same version make one update: the
-    mean of their gradients, each times its learning rate. Rows that are not accepted are dropped.
+    the worker is ALL_WORKERS it is that of all `num_workers`. Rows that write the same version follow each other and
+    make one update: the mean of their gradients weighted by their learning rates, at the mean of these rates. Rows that
+    are not accepted are dropped.
     """
 
     num_workers: int
     log: UpdateLog
     members: Sequence[Sequence[int]]
+
+    @property
+    def num_updates(self) -> int:
+        """Number of updates of the model."""
+        written = np.asarray(self.log.version_written)[self.log.is_accepted]
+        return int(written.max(initial=0))
 
 
 READ, APPLY, PAIR, MIX, OUTER = range(5)
@@ -76,6 +83,11 @@ class ReplicaOrder:
     events: ReplicaEvents
     mixing: np.ndarray | None = None
 
+    @property
+    def num_updates(self) -> int:
+        """Number of updates of any worker's weights."""
+        return self.events.kind.count(APPLY)
+
 
 @dataclass(frozen=True)
 class StageOrder:
@@ -89,6 +101,11 @@ class StageOrder:
     num_workers: int
     staleness: Sequence[int]
     time_s: np.ndarray
+
+    @property
+    def num_updates(self) -> int:
+        """Number of updates of every stage."""
+        return len(self.time_s)
 
 
 TrainingOrder: TypeAlias = SharedModelOrder | ReplicaOrder | StageOrder

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from clustersim.learning.spec import LearningSpec, Target
-from clustersim.results.learning import Curve, CurvePoint, LearningRun, SeedRun
+from clustersim.results.learning import MAX_LOSS, Curve, CurvePoint, LearningRun, SeedRun
 from clustersim.results.metrics import confidence_interval
 
 _LEVEL = 0.95
@@ -32,6 +32,7 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
         seed_curves=tuple(curves),
         consensus=trained[0].consensus,
         noise=trained[0].noise,
+        diverged=sum(point.loss >= MAX_LOSS for point in last),
         target_metric=None if spec.target is None else spec.target.metric,
         target=None if spec.target is None else spec.target.value,
         num_reached=len(known),

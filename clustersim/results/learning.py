@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
+MAX_LOSS = 1e6
+"""The largest loss of a curve: that of a model whose loss is larger, infinite or not a number (it has diverged)."""
+
 
 class CurvePoint(NamedTuple):
-    """The model after some updates: the simulated time, its loss and its accuracy (None for tasks without classes)."""
+    """The model after some updates: the simulated time, its loss and its accuracy (None for tasks without classes).
+
+    The loss is at most MAX_LOSS.
+    """
 
     seconds: float
     updates: int
@@ -59,6 +65,7 @@ class LearningRun:
     samples_to_target: float | None = None
     consensus: Rows = ()
     noise: Rows = ()
+    diverged: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values; points of curves are [seconds, updates, loss, accuracy]."""

@@ -17,11 +17,13 @@ class Trainee(Protocol):
     """A model with its data. All its weights are one vector [num_weights], so that versions are cheap to keep.
 
     Samples are numbers from 0 to `num_samples` - 1. `labels` [num_samples] are their classes, None without classes.
+    `mixes_samples` says whether the gradient of a batch is not the mean of those of its samples (batch normalization).
     `stage_starts(n)` says where n pipeline stages begin in the vector [n]; it raises InputError if the model has fewer
     layers.
     """
 
     num_samples: int
+    mixes_samples: bool
     labels: np.ndarray | None
     initial: Tensor
 

@@ -38,6 +38,7 @@ class FlatModel:
         self._weights, self._gradient = _flattened(module)
         self.initial = self._weights.clone()
         self.num_samples = len(inputs)
+        self.mixes_samples = any(isinstance(each, nn.modules.batchnorm._BatchNorm) for each in module.modules())
         self.labels: np.ndarray | None = targets.numpy() if self._has_classes and targets.ndim == 1 else None
 
     def gradient(self, weights: Tensor, samples: np.ndarray) -> Tensor:

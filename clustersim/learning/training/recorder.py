@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from torch import Tensor
 
 from clustersim.learning.spec import LearningSpec
 from clustersim.learning.tasks import Trainee
-from clustersim.results.learning import Curve, CurvePoint
+from clustersim.results.learning import MAX_LOSS, Curve, CurvePoint
 
 _EVALUATIONS = 100
 
@@ -17,7 +18,7 @@ class Recorder:
     """The curve of a training of `num_updates` updates: at the start, every so many updates, and at the end."""
 
     def __init__(self, trainee: Trainee, spec: LearningSpec, num_updates: int, on_progress: Callable[[float], None]):
-        self._trainee, self._num_updates, self._on_progress = trainee, num_updates, on_progress
+        self._trainee, self.num_updates, self._on_progress = trainee, num_updates, on_progress
         self._every = spec.evaluate_every or max(1, num_updates // _EVALUATIONS)
         self._points: list[CurvePoint] = []
 
@@ -25,10 +26,12 @@ class Recorder:
         """Evaluate the weights before the first update."""
         self._evaluate(0.0, 0, weights)
 
-    def updated(self, time_s: float, updates: int, weights: Callable[[], Tensor]) -> None:
-        """Note that so many updates are made at a time; evaluate the weights if it is time to."""
-        if updates % self._every == 0 or updates == self._num_updates:
+    def updated(self, time_s: float, updates: int, weights: Callable[[], Tensor]) -> bool:
+        """Note that so many updates are made at a time; evaluate the weights if it is time to, and say so."""
+        is_time = updates % self._every == 0 or updates == self.num_updates
+        if is_time:
             self._evaluate(time_s, updates, weights())
+        return is_time
 
     @property
     def curve(self) -> Curve:
@@ -36,5 +39,11 @@ class Recorder:
         return tuple(self._points)
 
     def _evaluate(self, time_s: float, updates: int, weights: Tensor) -> None:
-        self._points.append(CurvePoint(time_s, updates, *self._trainee.evaluate(weights)))
-        self._on_progress(updates / self._num_updates)
+        loss, accuracy = self._trainee.evaluate(weights)
+        self._points.append(CurvePoint(time_s, updates, bounded(loss), accuracy))
+        self._on_progress(updates / self.num_updates)
+
+
+def bounded(value: float) -> float:
+    """Return a figure of a model; MAX_LOSS for one that is larger, infinite or not a number."""
+    return MAX_LOSS if math.isnan(value) else min(value, MAX_LOSS)

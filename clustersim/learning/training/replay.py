@@ -1,17 +1,22 @@
-"""Trains in any order: chooses the training for the kind of order, and the samples of each worker."""
+"""Trains in any order: chooses the training for the kind of order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
-from clustersim.kernels.compression import Compression
-from clustersim.learning.order import SharedModelOrder, TrainingOrder
+from clustersim.kernels.compression import Compression, NoCompression
+from clustersim.learning.order import ReplicaOrder, SharedModelOrder, TrainingOrder
 from clustersim.learning.spec import LearningSpec
 from clustersim.learning.tasks import Trainee
-from clustersim.learning.training.samples import WorkerSamples, pools
+from clustersim.learning.training.compression import Compressor
+from clustersim.learning.training.gradients import Gradients
+from clustersim.learning.training.recorder import Recorder
+from clustersim.learning.training.replicas import ReplicaTraining
 from clustersim.learning.training.shared_model import SharedModelTraining
+from clustersim.learning.training.stages import StageTraining
 from clustersim.results.learning import SeedRun
 
 
@@ -23,14 +28,35 @@ def replay(
     compression: Compression | None,
     on_progress: Callable[[float], None],
 ) -> SeedRun:
-    """Return what came of a training; parameters as of `train`. It runs on one thread, so that sums are repeatable."""
-    each = pools(spec.data, trainee.num_samples, trainee.labels, order.num_workers, seed)
-    samples = [WorkerSamples(pool, spec.batch, seed, worker) for worker, pool in enumerate(each)]
-    before = torch.get_num_threads()
+    """Return what came of a training; parameters as of `train`."""
+    with _repeatable(seed):
+        recorder = Recorder(trainee, spec, order.num_updates, on_progress)
+        return training(order, spec, trainee, seed, compression).run(recorder)
+
+
+def training(
+    order: TrainingOrder, spec: LearningSpec, trainee: Trainee, seed: int, compression: Compression | None
+) -> SharedModelTraining | ReplicaTraining | StageTraining:
+    """Return the training for an order, which has not begun."""
+    is_plain = compression is None or isinstance(compression, NoCompression)
+    compressor = None if compression is None or is_plain else Compressor(compression, order.num_workers, seed)
+    if isinstance(order, ReplicaOrder):
+        gradients = Gradients(trainee, spec, order.num_workers, seed)
+        return ReplicaTraining(order, spec.optimizer, trainee.initial, gradients, compressor)
+    gradients = Gradients(trainee, spec, order.num_workers, seed, compressor)
+    if isinstance(order, SharedModelOrder):
+        return SharedModelTraining(order, spec.optimizer, trainee.initial, gradients)
+    return StageTraining(order, spec.optimizer, trainee, gradients)
+
+
+@contextmanager
+def _repeatable(seed: int) -> Iterator[None]:
+    """Run torch on one thread, so that sums are the same in any process, with a random state of its own (dropout)."""
+    num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        if isinstance(order, SharedModelOrder):
-            return SeedRun(SharedModelTraining(order, spec, trainee, samples).curve(on_progress))
-        raise NotImplementedError(type(order).__name__)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(num_threads)

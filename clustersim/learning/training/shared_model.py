@@ -2,83 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 
-import numpy as np
 from torch import Tensor
 
+from clustersim.learning.optimizer import LearningOptimizer
 from clustersim.learning.order import SharedModelOrder
-from clustersim.learning.spec import LearningSpec
-from clustersim.learning.tasks import Trainee
+from clustersim.learning.training.gradients import Gradients
 from clustersim.learning.training.recorder import Recorder
-from clustersim.learning.training.samples import WorkerSamples
 from clustersim.learning.training.update import Updater
-from clustersim.results.learning import Curve
+from clustersim.results.learning import SeedRun
 from clustersim.results.updates import ALL_WORKERS, Update
 
 
 class SharedModelTraining:
-    """A training in the order of an update log."""
+    """A training in the order of an update log. Only versions that a later gradient is computed on are kept."""
 
-    def __init__(self, order: SharedModelOrder, spec: LearningSpec, trainee: Trainee, samples: Sequence[WorkerSamples]):
-        self._order, self._spec, self._trainee, self._samples = order, spec, trainee, samples
-        self._updater = Updater(trainee.initial, spec.optimizer)
-        self._versions: dict[int, Tensor] = {0: trainee.initial}
-        self._last_row = last_rows(order)
+    def __init__(self, order: SharedModelOrder, optimizer: LearningOptimizer, initial: Tensor, gradients: Gradients):
+        self._order, self._optimizer, self._gradients = order, optimizer, gradients
+        self._updater = Updater(initial.clone(), optimizer)
+        self._versions: dict[int, Tensor] = {0: initial}
+        self._last_read = last_read(order, with_dropped=gradients.keeps_residual)
 
-    def curve(self, on_progress: Callable[[float], None]) -> Curve:
+    def run(self, recorder: Recorder) -> SeedRun:
         """Train, and return the curve."""
-        log = self._order.log
-        num_updates = max(log.version_written, default=0)
-        recorder = Recorder(self._trainee, self._spec, num_updates, on_progress)
-        recorder.start(self._trainee.initial)
+        recorder.start(self._updater.weights)
         for version, rows in self._updates():
-            accepted = [row for _, row in rows if row.accepted]
-            gradient = self._gradient(rows)
+            gradient, rate = self._gradient(rows)
             if gradient is not None:
-                factor = self._spec.optimizer.factor((version - 1) / num_updates, self._num_gradients(accepted))
-                self._updater.step(gradient, factor)
-                if version in self._last_row:
+                accepted = [row for row in rows if row.accepted]
+                num_gradients = sum(len(self._members(row)) for row in accepted)
+                share = (version - 1) / recorder.num_updates
+                self._updater.step(gradient, self._optimizer.factor(share, num_gradients) * rate)
+                if version in self._last_read:
                     self._versions[version] = self._updater.weights.clone()
                 recorder.updated(accepted[-1].time_s, version, lambda: self._updater.weights)
-            self._forget(rows)
-        return recorder.curve
+            self._forget(rows, version)
+        return SeedRun(recorder.curve)
 
-    def _updates(self) -> Iterator[tuple[int, list[tuple[int, Update]]]]:
-        """Yield each version that is written with the rows of its gradients, dropped ones before them too."""
-        numbered = enumerate(self._order.log.rows())
-        for version, rows in groupby(numbered, key=lambda each: each[1].version_written):
+    def _updates(self) -> Iterator[tuple[int, list[Update]]]:
+        """Yield each version that is written with the rows of its gradients, dropped ones too."""
+        for version, rows in groupby(self._order.log.rows(), key=attrgetter("version_written")):
             yield version, list(rows)
 
-    def _gradient(self, rows: Sequence[tuple[int, Update]]) -> Tensor | None:
-        """Return the mean of the gradients that are applied; None if all are dropped, whose samples are passed over."""
-        by_version: dict[tuple[int, float], list[np.ndarray]] = {}
-        for _, row in rows:
-            samples = [self._samples[worker].next() for worker in self._members(row)]
+    def _gradient(self, rows: Sequence[Update]) -> tuple[Tensor | None, float]:
+        """Return the mean of the gradients that are applied, weighted by their rates, and their mean rate.
+
+        The samples of dropped gradients are passed over. The gradient is None if all are dropped.
+        """
+        workers: dict[tuple[int, float], list[int]] = {}
+        for row in rows:
+            members = self._members(row)
             if row.accepted:
-                by_version.setdefault((row.version_read, row.learning_rate), []).extend(samples)
-        total = sum(len(samples) for samples in by_version.values())
+                workers.setdefault((row.version_read, row.learning_rate), []).extend(members)
+            elif self._gradients.keeps_residual:
+                self._gradients.mean(members, self._versions[row.version_read])
+            else:
+                self._gradients.skip(members)
+        total = sum(len(each) for each in workers.values())
+        rates = sum(rate * len(each) for (_, rate), each in workers.items())
         gradient: Tensor | None = None
-        for (version, rate), samples in by_version.items():
-            own = self._trainee.gradient(self._versions[version], np.concatenate(samples))
-            own *= rate * len(samples) / total
+        for (version, rate), each in workers.items():
+            own = self._gradients.mean(each, self._versions[version])
+            if len(workers) > 1:
+                own *= rate * len(each) / rates
             gradient = own if gradient is None else gradient.add_(own)
-        return gradient
+        return gradient, rates / total if total else 0.0
 
     def _members(self, row: Update) -> Sequence[int]:
         return range(self._order.num_workers) if row.worker == ALL_WORKERS else self._order.members[row.worker]
 
-    def _num_gradients(self, rows: Sequence[Update]) -> int:
-        return sum(len(self._members(row)) for row in rows)
-
-    def _forget(self, rows: Sequence[tuple[int, Update]]) -> None:
-        """Drop the versions that no later gradient is computed on."""
-        for number, row in rows:
-            if self._last_row[row.version_read] <= number:
+    def _forget(self, rows: Sequence[Update], version: int) -> None:
+        """Drop the versions that no gradient after those of `version` is computed on."""
+        for row in rows:
+            if self._last_read.get(row.version_read, 0) <= version:
                 self._versions.pop(row.version_read, None)
 
 
-def last_rows(order: SharedModelOrder) -> dict[int, int]:
-    """Return the last row of the log in which each version is read."""
-    return {version: row for row, version in enumerate(order.log.version_read)}
+def last_read(order: SharedModelOrder, with_dropped: bool) -> dict[int, int]:
+    """Return for each version that is read the version of the last update with a gradient that is computed on it."""
+    log = order.log
+    rows = zip(log.version_read, log.version_written, log.accepted, strict=True)
+    return {read: written for read, written, accepted in rows if accepted or with_dropped}

@@ -9,11 +9,11 @@ from clustersim.learning.optimizer import LearningOptimizer
 
 
 class Updater:
-    """Weights [num_weights] with an optimizer of torch, whose rate is set at each step."""
+    """Weights [num_weights], changed in place by an optimizer of torch, whose rate is set at each step."""
 
-    def __init__(self, initial: Tensor, spec: LearningOptimizer):
+    def __init__(self, weights: Tensor, spec: LearningOptimizer):
         self._spec = spec
-        self._parameter = torch.nn.Parameter(initial.clone())
+        self._parameter = torch.nn.Parameter(weights)
         kinds = {
             "sgd": lambda: torch.optim.SGD([self._parameter], lr=spec.rate),
             "momentum": lambda: torch.optim.SGD([self._parameter], lr=spec.rate, momentum=spec.momentum),
