@@ -32,16 +32,21 @@ class ScaleSpec(Spec):
         default=None, description="its learning rate, if that is the best for its batch, for the best rate of each run"
     )
     unit: Literal["samples", "tokens"] = Field(
-        default="samples", description="what `noise_scale` and `batch` count: samples of the scenario's model, or tokens"
+        default="samples",
+        description="what `noise_scale` and `batch` count: samples of the scenario's model, or tokens",
     )
 
-    def forecast(self, batch_samples: float, update_s: float, tokens_per_sample: float | None) -> LearningScale:
+    def forecast(
+        self, batch_samples: float, update_s: float, tokens_per_sample: float | None, reason: str | None = None
+    ) -> LearningScale:
         """Return the training to the same loss with another batch; updates take `update_s` seconds each.
 
-        `tokens_per_sample` is needed where the unit is tokens.
+        `tokens_per_sample` is needed where the unit is tokens. With a `reason` there is no forecast.
         """
         per_sample = (tokens_per_sample or 1.0) if self.unit == "tokens" else 1.0
         batch = batch_samples * per_sample
+        if reason is not None:
+            return LearningScale(batch=batch, noise_scale=self.noise_scale, unit=self.unit, reason=reason)
         steps = steps_at(batch, self.noise_scale, self.batch, self.steps)
         samples = steps * batch_samples
         return LearningScale(
