@@ -43,7 +43,7 @@ MIN_MARKS = 400
 
 @dataclass(frozen=True)
 class SweepFigure:
-    """A figure of the whole sweep: the part of the page (`learning`, `answer`, `why` or `how sure`) and its name in the contents.
+    """A figure of the whole sweep: the part of the page, of `report.PARTS`, and its name in the contents.
 
     `make` returns its variants, none where a sweep has no data for it. The reader selects one; `choose` labels the
     selection. `rows` is what the named rows of an axis are, for the table of its numbers.
@@ -133,7 +133,7 @@ FIGURES: Registry[SweepFigure | RunFigure] = Registry(
     "figure",
     {
         "scaling": SweepFigure("answer", "Scaling", _scaling),
-        "learning": SweepFigure("learning", "Loss and accuracy", learning_curves_figures),
+        "learning-curves": SweepFigure("learning", "Loss and accuracy", learning_curves_figures),
         "published": SweepFigure("answer", "Published figures", _published, "published figure"),
         "choosing": _of_sweep("why", "Choosing a strategy", choosing_data, draw_choosing, "setting"),
         "backups": _of_sweep("why", "Backup workers", backups_data, draw_backups),
