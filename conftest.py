@@ -27,6 +27,7 @@ NEEDS = {
         *(f"clustersim/interchange/torch_model/{name}.py" for name in _TORCH_MODEL),
         *(f"clustersim/profiling/{name}.py" for name in _PROFILING),
         "clustersim/learning/training/[!_]*.py",
+        "tests/learning/training/*.py",
     ],
 }
 

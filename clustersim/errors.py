@@ -83,6 +83,10 @@ class InputError(ClustersimError, ValueError):
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
 
+class NotInstalledError(InputError):
+    """The input needs packages that are not installed."""
+
+
 class ToleranceError(ClustersimError):
     """The result is outside the requested tolerance."""
 

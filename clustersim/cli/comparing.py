@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clustersim.cli.learning import note_untrained
+
 if TYPE_CHECKING:
     from clustersim.difference import Difference
 
@@ -61,6 +63,7 @@ def diff(
     from clustersim.cli.progress import progress
     from clustersim.difference import diff as compare
 
+    note_untrained("a comparison", filter(None, [a, b]), [*(settings or []), *(a_settings or [])])
     with progress(quiet) as on_progress:
         found = compare(
             a,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clustersim.cli.learning import note_untrained
+
 if TYPE_CHECKING:
     from clustersim.sensitivity import Why
 
@@ -50,6 +52,7 @@ def why(
 
     share = _share(by)
     overrides = [*(settings or []), *map(price_setting, price or [])]
+    note_untrained("`clustersim why`", [scenario], settings or [])
     with progress(quiet) as on_progress:
         found = explain(
             scenario, overrides, by=share, upgrades=upgrades, exact=exact, workers=workers, progress=on_progress

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT, WHERE
+from clustersim.cli.learning import NO_LEARN, note_untrained, tell_cost
 
 if TYPE_CHECKING:
     from clustersim.results import Sweep
@@ -77,6 +78,7 @@ def run(
             min=0,
         ),
     ] = None,
+    no_learn: Annotated[bool, NO_LEARN] = False,
     strict: Annotated[bool, STRICT] = False,
     point_timeout: Annotated[float | None, POINT_TIMEOUT] = None,
     allow_outside: Annotated[
@@ -111,6 +113,8 @@ def run(
     source: dict[str, Any] | str = {} if scenario is None else scenario
     strict = strict or what_if  # whose sliders need valid points
     loaded = load_scenario(source, overrides, measured or [], allow_outside, strict, where or [])
+    if not no_learn and not quiet:
+        tell_cost(loaded)
     with progress(quiet) as on_progress:
         result = sweep(
             loaded,
@@ -119,6 +123,7 @@ def run(
             workers=1 if workers is None else workers,
             strict=strict,
             point_timeout_s=point_timeout,
+            learns=not no_learn,
         )
     check_ran(loaded, result)
     folder = Path("runs") / folder_name(result.name)
@@ -128,6 +133,7 @@ def run(
     if what_if:
         from clustersim.what_if_file import MOST_POINTS, write_what_if
 
+        note_untrained("the page of --what-if", [] if scenario is None else [scenario], overrides)
         page, most = what_if_file or folder / "what-if.html", what_if_points or MOST_POINTS
         with progress(quiet) as on_progress:
             write_what_if(source, page, overrides, most=most, workers=workers or 0, progress=on_progress)

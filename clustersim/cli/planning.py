@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clustersim.cli.failing_points import seconds_of
+from clustersim.cli.learning import note_untrained
 from clustersim.cli.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def plan(
         "resume": resume,
         "time_limit_s": time_limit,
     }
+    note_untrained("a plan", [scenario], settings or [])
     sizes = [] if gpus is None else _numbers(gpus, "--gpus")
     found, status = _found(scenario, cluster or [], sizes, arguments, json, quiet)
     outputs.write(found)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clustersim.cli.learning import note_untrained
+
 if TYPE_CHECKING:
     import socket
 
@@ -49,6 +51,7 @@ def serve(
                 webbrowser.open(address)
 
         study = WhatIf(scenario, settings or [])
+        note_untrained("the page", [scenario], settings or [])
         with suppress(KeyboardInterrupt):
             serve_page(study, listener, on_start)
         if study.is_busy:

@@ -11,6 +11,7 @@ import typer
 
 from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT, WHERE
 from clustersim.cli.failure import report_interrupt
+from clustersim.cli.learning import NO_LEARN
 from clustersim.cli.stopping import Stopping, stoppable
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def sweep(
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Take no shortcut, simulate every event.")] = False,
     where: Annotated[list[str] | None, WHERE] = None,
+    no_learn: Annotated[bool, NO_LEARN] = False,
     strict: Annotated[bool, STRICT] = False,
     point_timeout: Annotated[float | None, POINT_TIMEOUT] = None,
     retry: Annotated[
@@ -108,6 +110,7 @@ def sweep(
                 strict=strict,
                 point_timeout_s=point_timeout,
                 progress=on_progress,
+                learns=not no_learn,
             )
         _output(found, json, csv, parquet)
         if part is not None:

@@ -160,7 +160,7 @@ def _simulate_alone(
             loaded = load_scenario({key: value for key, value in loaded.raw.items() if key != left_out})
         if len(loaded.points()) > 1:
             raise InputError("this key makes several points")
-        return sweep(loaded, exact=exact)
+        return sweep(loaded, exact=exact, learns=False)
 
     return simulate
 
@@ -174,7 +174,7 @@ def _results(side: Side, wanted: Sequence[int], exact: bool, workers: int, progr
     if isinstance(side.source, Sweep):
         return replace(side.source, runs=tuple(side.source.runs[number] for number in wanted))
     chosen = _only(side.source, wanted)
-    return sweep(chosen, progress, exact=exact, workers=workers, strict=len(wanted) == 1)
+    return sweep(chosen, progress, exact=exact, workers=workers, strict=len(wanted) == 1, learns=False)
 
 
 def _only(loaded: Scenario, wanted: Sequence[int]) -> Scenario:

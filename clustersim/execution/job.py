@@ -14,6 +14,7 @@ from clustersim.communicator.sm_share import uses_sms
 from clustersim.devices import GpuDevice, InputStage, SharedRate
 from clustersim.execution.window import Window
 from clustersim.hardware.sheet import Transport
+from clustersim.learning.order import ReplicaEvents
 from clustersim.network import Network
 from clustersim.program import Bucket, Iteration, Wire
 from clustersim.results import Timesheet, UpdateLog
@@ -48,13 +49,14 @@ class Job:
     Input: samples come from the `input_stage`; without one they are always there. `samples` are the batches on their
     way to a GPU's memory, by rank.
 
-    What the strategy sets: the times of all ranks (`times`), the gradients applied to the model (`updates`), the
-    `algorithms` [num_buckets] that exchange the buckets, and which part of the run counts. That is all iterations from
-    `num_warm_up` on but the last `num_after`, or the time inside the `window`. `gradient_of` maps an iteration to the
-    one whose gradient its update applies, where that is an earlier one. `gradients_per_push` [num_ranks] is how
-    many workers' gradients a rank adds to the model at a time: its own, or the sum of its host's. One update takes
-    `gradients_per_update` of these. The busiest server that queues them works `server_s` seconds on each. `shortcuts`
-    are sentences that say what was not simulated event by event.
+    What the strategy sets: the times of all ranks (`times`), the gradients applied to the model (`updates`), what
+    workers at their own pace do with weights of their own (`replica_events`), the `algorithms` [num_buckets] that
+    exchange the buckets, and which part of the run counts. That is all iterations from `num_warm_up` on but the last
+    `num_after`, or the time inside the `window`. `gradient_of` maps an iteration to the one whose gradient its update
+    applies, where that is an earlier one. `gradients_per_push` [num_ranks] is how many workers' gradients a rank adds
+    to the model at a time: its own, or the sum of its host's. One update takes `gradients_per_update` of these. The
+    busiest server that queues them works `server_s` seconds on each. `shortcuts` are sentences that say what was not
+    simulated event by event.
 
     Hosts: `server_hosts` are hosts that only servers use. They join `hosts_in_use`, the hosts of all jobs on the
     cluster. Jobs also share the memories in which hosts update (`host_rates`, by node).
@@ -88,6 +90,7 @@ class Job:
     wire: Wire = field(default_factory=Wire)
     times: Timesheet = field(init=False)
     updates: UpdateLog = field(default_factory=UpdateLog)
+    replica_events: ReplicaEvents = field(default_factory=ReplicaEvents)
     samples: dict[int, simpy.Event] = field(default_factory=dict)
     algorithms: tuple[str, ...] = ()
     shortcuts: tuple[str, ...] = ()

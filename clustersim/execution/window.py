@@ -20,9 +20,9 @@ class Window:
     sentences, known when the run is over, about a window that opened before the job was steady.
 
     An iteration counts with the share of its time that lies in the window. For an iteration in progress when the
-    window closes, that share is known only when it ends. So the run goes on until every worker has ended the iteration
-    in which the window closed, and then `finished` fires. For a worker that is cut off the run waits only as long again
-    as the window, or twice the longest iteration so far, if that is more.
+    window closes (`closed` fires), that share is known only when it ends. So the run goes on until every worker has
+    ended the iteration in which the window closed, and then `finished` fires. For a worker that is cut off the run
+    waits only as long again as the window, or twice the longest iteration so far, if that is more.
 
     `counts_gradients` says that iterations are counted by the gradients in the window. This is for workers that wait
     for every update: the window from one update to another then holds a whole number of gradients.
@@ -47,6 +47,7 @@ class Window:
         self.num_updates = 0
         self.counts_gradients = counts_gradients
         self.finished: simpy.Event = env.event()
+        self.closed: simpy.Event = env.event()
         self._env = env
         self._updates = updates
         self._unfinished = set(ranks)
@@ -70,9 +71,15 @@ class Window:
         """Open the window now."""
         self.start_s, self.first_row = float(self._env.now), len(self._updates)
 
+    def open_first(self) -> None:
+        """Open the window now, before the first update, so that updates count from the first on."""
+        self.num_before = 0
+        self.open()
+
     def close(self) -> None:
         """Close the window now."""
         self.end_s, self.last_row = float(self._env.now), len(self._updates)
+        self.closed.succeed()
         self._env.process(self._time_out())
 
     def ended(self, rank: int, begin_s: float) -> None:

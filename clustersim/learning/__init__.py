@@ -5,11 +5,12 @@ and write weights (`TrainingOrder`). Training gives a `Curve` for each seed (`tr
 over all seeds. Only `training` imports torch, when something is trained.
 """
 
+from clustersim.learning.checks import learning_mistakes
 from clustersim.learning.order import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
 from clustersim.learning.spec import LearningSpec, Target
 from clustersim.learning.summary import learning_run
-from clustersim.learning.tasks import TASKS, Task, Trainee
-from clustersim.learning.train import check_installed, train
+from clustersim.learning.tasks import TASKS, Task, TaskData, Trainee
+from clustersim.learning.train import check_installed, package_versions, train, training_s
 
 __all__ = [
     "TASKS",
@@ -20,9 +21,13 @@ __all__ = [
     "StageOrder",
     "Target",
     "Task",
+    "TaskData",
     "Trainee",
     "TrainingOrder",
     "check_installed",
+    "learning_mistakes",
     "learning_run",
+    "package_versions",
     "train",
+    "training_s",
 ]

@@ -24,8 +24,8 @@ class LearningOptimizer(Spec):
     )
     scaling: RateScaling = Field(
         default="none",
-        description="factor of the rate for an update with the gradients of n workers: n (`linear`), its square root "
-        "(`sqrt`), or 1",
+        description="factor of the rate where the gradients, or the weights, of n workers are averaged: n (`linear`), "
+        "its square root (`sqrt`), or 1",
     )
     schedule: Literal["constant", "cosine", "linear"] = Field(
         default="constant", description="rate after the warm-up: `constant`, or falling to 0 at the end of the epochs"

@@ -67,6 +67,19 @@ class ReplicaEvents:
         self.worker.append(worker)
         self.other.append(other)
 
+    def add_iteration(self, end_s: float, num_workers: int, mixes: bool = False) -> None:
+        """Add an iteration of all workers: they read when the one before has ended, and apply when this one has.
+
+        If it `mixes`, all weights are mixed before they apply.
+        """
+        read_s = self.time_s[-1] if self.time_s else 0.0
+        for worker in range(num_workers):
+            self.add(read_s, READ, worker)
+        if mixes:
+            self.add(end_s, MIX)
+        for worker in range(num_workers):
+            self.add(end_s, APPLY, worker)
+
     def __len__(self) -> int:
         return len(self.time_s)
 
@@ -94,7 +107,7 @@ class StageOrder:
     """Pipeline stages update their own layers after every micro-batch (PipeDream).
 
     Stage s makes its version n + 1 with the gradient of micro-batch n, computed on its version n - `staleness[s]`
-    (version 0 where that is negative). `time_s` [num_updates] is when the last stage has made version n + 1. The
+    (version 0 where that is negative). `time_s` [num_updates] is when all stages have made version n + 1. The
     gradient is the mean of those of `num_workers` replicas.
     """
 

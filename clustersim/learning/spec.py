@@ -29,7 +29,9 @@ else:
 class Target(Spec):
     """When the model is good enough: at the first evaluation with at most this loss, or at least this accuracy."""
 
-    loss: float | None = Field(default=None, description="loss on samples that are not trained on")
+    loss: Annotated[float, Field(allow_inf_nan=False)] | None = Field(
+        default=None, description="loss on samples that are not trained on"
+    )
     accuracy: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, description="share of these samples whose class is found"
     )

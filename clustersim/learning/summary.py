@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
     has_all = bool(known) and len(known) == len(curves)
     samples = spec.batch * gradients_per_update
     last = [curve[-1] for curve in curves]
+    progress = [_first_times(curve) for curve in curves]
     return LearningRun(
         task=spec.task.title(),
         seeds=len(curves),
@@ -28,7 +30,7 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
         samples_per_update=samples,
         final_loss=_mean([point.loss for point in last]),
         final_accuracy=_mean_accuracy(last),
-        curve=tuple(_mean_point(points) for points in zip(*curves, strict=True)),
+        curve=tuple(_mean_point(points) for points in zip(*progress, strict=True)),
         seed_curves=tuple(curves),
         consensus=trained[0].consensus,
         noise=trained[0].noise,
@@ -45,6 +47,12 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
 def first_reached(curve: Curve, target: Target) -> CurvePoint | None:
     """Return the first evaluation that reaches a target; None if none does."""
     return next((point for point in curve if target.is_reached(point.loss, point.accuracy)), None)
+
+
+def _first_times(curve: Curve) -> Curve:
+    """Return a curve without the updates that were made again after a failure."""
+    most = [-1, *itertools.accumulate((point.updates for point in curve), max)]
+    return tuple(point for point, before in zip(curve, most, strict=False) if point.updates > before)
 
 
 def _interval(times_s: Sequence[float]) -> tuple[float, float] | None:

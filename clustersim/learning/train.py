@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clustersim.errors import InputError
+from clustersim.errors import NotInstalledError
 from clustersim.learning.order import TrainingOrder
 from clustersim.learning.spec import LearningSpec
 from clustersim.results.learning import SeedRun
@@ -16,17 +18,41 @@ if TYPE_CHECKING:
     from clustersim.learning.tasks import Trainee
 
 
+PACKAGES = ("torch", "scikit-learn", "mnist1d")
+"""What the extra `learning` installs, by the names of the packages."""
+
+
 def check_installed(spec: LearningSpec) -> None:
-    """Raise InputError if the training needs packages that are not installed. It imports none of them."""
+    """Raise NotInstalledError if the training needs packages that are not installed. It imports none of them."""
     missing = [*([] if find_spec("torch") else ["torch"]), *spec.task.missing()]
     if missing:
-        raise InputError(
+        raise NotInstalledError(
             f"training the task '{spec.task.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
             "--no-learn forecasts without training",
             got="not installed",
             allowed="clustersim[learning]",
             key="learning.task",
         )
+
+
+def training_s(spec: LearningSpec) -> float:
+    """Return about how many seconds of one CPU core a training takes, over all seeds; it computes a few gradients."""
+    from clustersim.learning.training.cost import cpu_s_of
+
+    return cpu_s_of(spec, spec.task.trainee(0))
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that results of a training depend on. It imports none of them."""
+    return {name: found for name in PACKAGES if (found := _version_of(name))}
+
+
+def _version_of(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def train(

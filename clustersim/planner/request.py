@@ -17,7 +17,7 @@ from clustersim.parallelism import Parallelism
 from clustersim.parallelism.offload import OPTIMIZER
 from clustersim.planner.space import ALSO, EVERYTHING, GATHERED, SHARDINGS, Choice, Divisible, Space
 from clustersim.scenario import Point, Scenario, build_topology, load_scenario
-from clustersim.scenario.loader import gives_measured
+from clustersim.scenario.loader import gives
 from clustersim.scenario.plan_checks import left_out_of_a_plan, plan_mistakes
 from clustersim.scenario.software_keys import as_written
 from clustersim.simulate import AnchorFit, fit_scenario
@@ -180,7 +180,7 @@ def _given(point: Point, left_out: Collection[str]) -> dict[str, Any]:
 
 def _anchor(scenario: Source, overrides: Sequence[str]) -> AnchorFit | None:
     """Return what the measured runs of a scenario say; None if it has none."""
-    if not gives_measured(scenario, overrides):
+    if not gives("measured", scenario, overrides):
         return None
     return fit_scenario(load_scenario(scenario, [*overrides, "memory_check=false"]))
 

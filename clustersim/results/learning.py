@@ -43,10 +43,11 @@ class LearningRun:
     interval, in seconds; both are None if a seed does not reach the target, and the interval with one seed.
     `num_reached` seeds reach it. `final_loss` and `final_accuracy` are means over seeds after the last update, and
     `updates` is the number of updates of the model, each with the gradients of `samples_per_update` samples of the
-    task. `samples_to_target` is the mean number of samples until the target. `curve` is the mean over seeds,
-    `seed_curves` [seeds] has each. `consensus` are rows of (seconds, distance) of the first seed where workers have
-    their own weights: the root mean square distance of these from their mean, over the length of the mean. `noise` are
-    rows of (updates, gradient noise scale in samples) of the first seed.
+    task. `samples_to_target` is the mean number of samples until the target. `curve` is the mean over seeds, each
+    update at the first time at which it is made. `seed_curves` [seeds] has each; it goes back where a failure loses
+    updates. `consensus` are rows of (seconds, distance) of the first seed where workers have their own weights: the
+    root mean square distance of these from their mean, over the length of the mean. `noise` are rows of (updates,
+    gradient noise scale in samples) of the first seed.
     """
 
     task: str

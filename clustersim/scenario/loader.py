@@ -88,11 +88,11 @@ def load_scenario(
     return Scenario(_name(source), root, found.trees, anchors, found.points)
 
 
-def gives_measured(source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
-    """Say whether a scenario has measured runs, be it valid or not."""
+def gives(key: str, source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
+    """Say whether a scenario has a value for a key, be it valid or not."""
     root, _ = _read(source)
     root, _ = apply_overrides(root, overrides, open_topology)
-    node = root.child("measured")
+    node = root.child(key)
     return node is not None and bool(node.value)
 
 

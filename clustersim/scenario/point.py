@@ -17,6 +17,7 @@ from clustersim.scenario.fine_tuning_checks import lora_mistakes, packing_mistak
 from clustersim.scenario.keys import PointKeys
 from clustersim.scenario.launch_checks import launch_mistakes
 from clustersim.scenario.layout_checks import layout_mistakes
+from clustersim.scenario.learning_checks import task_mistakes
 from clustersim.scenario.measured import measured_mistakes
 from clustersim.scenario.optimizer_checks import issue_mistakes, muon_mistakes, skipped_mistakes
 from clustersim.scenario.precision_checks import casts_mistakes
@@ -43,7 +44,7 @@ SHARED = (
         "replicates",
         "measured",
     ),
-    "prices",
+    *("learning", "prices"),
 )
 """Keys that all jobs of a cluster share, or that only the first job uses: no job has its own."""
 
@@ -138,6 +139,7 @@ class Point(PointKeys):
             *self._gradient_mistakes(),
             *self._compression_mistakes(),
             *self._size_mistakes(),
+            *task_mistakes(self),
             *measured_mistakes(self),
         ]
         if mistakes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from pydantic import ValidationError
+
 from clustersim.errors import InputError
-from clustersim.reading import TreeNode
+from clustersim.learning import LearningSpec
+from clustersim.reading import TreeNode, raised, with_files
 from clustersim.scenario.point import Point
 from clustersim.scenario.spaces import PointSpace
 from clustersim.scenario.validate import checked
@@ -27,6 +31,20 @@ class PointTree:
         if point is None or problems:
             raise InputError(problem.mistake for problem in problems)
         return point
+
+    def located(self, error: InputError) -> InputError:
+        """Return an error about keys of this point with the file, line and column of each key."""
+        return InputError(raised(mistake, (), self.root).mistake for mistake in error.mistakes)
+
+    def learning(self) -> LearningSpec | None:
+        """Return what the point trains, without checking its other keys; None if that is nothing or is wrong."""
+        node = with_files(self.root).child("learning")
+        if node is None:
+            return None
+        try:
+            return LearningSpec.model_validate_json(json.dumps(node.plain()), strict=True)
+        except (InputError, ValidationError):
+            return None
 
     @property
     def num_gpus(self) -> int:

@@ -35,7 +35,7 @@ _CROSSING = {"num_gpus", "batch"}  # keys that the checks of other keys need
 _NOT_HELD = {
     *("name", "description", "dataset_size", "epochs", "train_tokens", "num_iterations", "baseline"),
     *("published", "measured", "prices"),
-    *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input"),
+    *("seed", "replicates", "placement", "background_traffic", "stragglers", "failures", "input", "learning"),
 }
 """Keys that the memory check does not need. With a mistake in another one, known or not, the memory is unknown."""
 _STAND_INS: dict[str, Any] = {

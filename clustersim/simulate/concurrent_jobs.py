@@ -22,9 +22,12 @@ from clustersim.scenario import JobOfMany, Point
 from clustersim.simulate.build import build_job, build_network, disturb_links
 from clustersim.simulate.layout_jobs import joint_outcome
 from clustersim.simulate.outcome import Outcome, outcome_of
-from clustersim.simulate.replicate import layout_jobs_of
+from clustersim.simulate.replicate import SimulatedJob, layout_jobs_of
 from clustersim.simulate.setup import Setup, Workloads
 from clustersim.stragglers import delayed, has_given_times
+
+_EVENTS_PER_LOOK = 1000
+"""Events between two looks at whether enough has been simulated."""
 
 
 def setups_of(
@@ -75,6 +78,25 @@ def simulate_jobs(
         on_progress(0.5 + 0.5 * (number + 1) / len(running))
     link_bytes = (after - before) * (outcomes[0].iteration_s / (end_s - begin_s))
     return replace(outcomes[0], link_bytes=link_bytes, jobs=tuple(figures))
+
+
+def simulate_beside(
+    jobs: Sequence[tuple[JobOfMany, Setup]], replicate: int, exact: bool, num_iterations: int, on_progress: OnProgress
+) -> SimulatedJob:
+    """Simulate all jobs until the first one has made so many iterations from its start on; return that one.
+
+    Of workers at their own pace it has made so many updates. Times given for stragglers count from its start on.
+    """
+    cluster = _SharedCluster(jobs[0][1], replicate, exact, jobs[0][0].start_s)
+    first, *_ = [cluster.add(job, setup.without_detail()) for job, setup in jobs]
+
+    def has_ended() -> bool:
+        num_made = first.num_made()
+        on_progress(min(1.0, num_made / num_iterations))
+        return num_made >= num_iterations
+
+    cluster.run_until(has_ended, _EVENTS_PER_LOOK)
+    return SimulatedJob(first.gpus, first.jobs, first.executor)
 
 
 def _measured_from_s(jobs: Sequence[JobOfMany], setups: Sequence[Setup], replicate: int, exact: bool) -> float:
@@ -172,10 +194,11 @@ class _SharedCluster:
         self._network.env.process(_start_later(setup, jobs, job_of_many.start_s))
         return _RunningJob(job_of_many, setup, job.gpus, jobs, executor)
 
-    def run_until(self, is_over: Callable[[], bool]) -> None:
-        """Simulate until a condition holds."""
+    def run_until(self, is_over: Callable[[], bool], num_events: int = 1) -> None:
+        """Simulate until a condition holds, which is looked at after every `num_events` events."""
         while not is_over():
-            self._network.env.step()
+            for _ in range(num_events):
+                self._network.env.step()
 
     def run_to(self, times: Sequence[Callable[[], float | None]]) -> tuple[float, np.ndarray]:
         """Simulate to the latest of some times; return it, and the bytes carried by each link until then [num_links].
@@ -271,6 +294,12 @@ class _RunningJob:
                 return float("inf")
             first_s = min(first_s, float(begin_s[:, self.first].min()))
         return first_s
+
+    def num_made(self) -> int:
+        """Return how many iterations all workers have ended, or how many updates they have made at their own pace."""
+        if self.window is not None:
+            return self.window.num_updates
+        return min(int((~np.isnan(job.times.end_s)).all(axis=0).sum()) for job in self.jobs)
 
     def counted_s(self) -> float | None:
         """Return when enough iterations or updates have been counted, once that is known."""

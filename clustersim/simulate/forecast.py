@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,11 @@ from clustersim.execution.job import OnProgress
 from clustersim.garbage_collection import rare_collections
 from clustersim.results import Run
 from clustersim.results.checked import band_of_run
-from clustersim.scenario import Point
+from clustersim.scenario import JobOfMany, Point
 from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
 from clustersim.simulate.features import assumed_rates
-from clustersim.simulate.learning import learning_of
+from clustersim.simulate.learning import Training, part_of
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.replicate import simulate_replicate
@@ -65,34 +65,45 @@ def forecast(
 
     Without `detail` a run has no rows per span, layer, rank, iteration or gradient, as `Run.to_dict` leaves them out.
     From `numba_from_messages` on, messages are simulated by compiled kernels (see `Network`). Unless it `compares`, no
-    baseline is looked for, and the run is its own. If it `learns`, the scenario's task is really trained.
+    baseline is looked for, and the run is its own. If it `learns`, the scenario's task is really trained; what it lacks
+    for that is told before anything is simulated.
     """
     jobs, setups = point.each_job(), setups_of(point, workloads, detail, numba_from_messages)
     setup = setups[0]
+    training = Training.of(jobs, setups) if learns else None
+    on_forecast = on_progress if training is None else part_of(on_progress, 0.0, 1.0 - training.share)
     memory_warnings = _unique(each.memory_warnings() for each in setups)
-    outcomes: list[Outcome] = []
-    for number in range(point.replicates):
-
-        def on_replicate_progress(share: float, number: int = number) -> None:
-            on_progress((number + share) / point.replicates)
-
-        is_known = number and not exact and all(_repeats_the_first(each, number) for each in setups)
-        if is_known:
-            outcomes.append(outcomes[0])
-        elif len(jobs) == 1:
-            outcomes.append(simulate_replicate(setup, number, exact, on_replicate_progress))
-        else:
-            outcomes.append(simulate_jobs(jobs, setups, number, exact, on_replicate_progress))
+    outcomes = _outcomes(jobs, setups, exact, on_forecast)
     outcomes, failure_times = with_failures(setup, outcomes)
     run = replace(run_of(setup, axes or {}, outcomes, detail, compares), failures=failure_times)
     warnings = scenario_warnings(setup, run, outcomes)
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     run = with_band(setup, run, used)
-    if learns:
-        run = replace(run, learning=learning_of(setup))
-    assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups)])
+    learnt: tuple[str, ...] = ()
+    if training is not None:
+        on_training = part_of(on_progress, 1.0 - training.share, 1.0)
+        run, learnt = replace(run, learning=training.run(exact, failure_times, on_training)), training.assumptions()
+    assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups), learnt])
     return Forecast(run, assumptions, (*memory_warnings, *warnings), tuple(shortcuts))
+
+
+def _outcomes(
+    jobs: Sequence[JobOfMany], setups: Sequence[Setup], exact: bool, on_progress: OnProgress
+) -> list[Outcome]:
+    """Return the outcome of each replicate; those that are proved to be the first one are not simulated."""
+    outcomes: list[Outcome] = []
+    replicates = setups[0].point.replicates
+    for number in range(replicates):
+        of_replicate = part_of(on_progress, number / replicates, (number + 1) / replicates)
+        is_known = number and not exact and all(_repeats_the_first(each, number) for each in setups)
+        if is_known:
+            outcomes.append(outcomes[0])
+        elif len(jobs) == 1:
+            outcomes.append(simulate_replicate(setups[0], number, exact, of_replicate))
+        else:
+            outcomes.append(simulate_jobs(jobs, setups, number, exact, of_replicate))
+    return outcomes
 
 
 def with_band(setup: Setup, run: Run, link_kinds: Iterable[str]) -> Run:

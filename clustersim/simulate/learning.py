@@ -2,38 +2,177 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from clustersim.errors import InputError, NotInstalledError
 from clustersim.execution.job import OnProgress
-from clustersim.learning import check_installed, learning_run, train
-from clustersim.results.learning import LearningRun
+from clustersim.failures.wall_clock import first_wall_s, stretched, work_spans
+from clustersim.learning import (
+    LearningSpec,
+    TaskData,
+    check_installed,
+    learning_mistakes,
+    learning_run,
+    train,
+    training_s,
+)
+from clustersim.results import FailureTimes
+from clustersim.results.learning import LearningRun, SeedRun
+from clustersim.scenario import JobOfMany, PointTree, Scenario
 from clustersim.seeding import stream
+from clustersim.simulate.long_run import recovery_of
 from clustersim.simulate.setup import Setup
-from clustersim.simulate.training_order import gradients_per_update, training_order
+from clustersim.simulate.training_order import Jobs, check_order, gradients_per_update, training_order
+from clustersim.stragglers import has_given_times
 
 _SIMULATED_SHARE = 0.2
-"""Share of the progress that is the simulation; an estimate."""
+"""Share of the progress of a training that is the simulation of its order; an estimate."""
+
+_KEY = "learning"
+_LOOKED_AT = 1000
+"""Points whose tasks are looked at before the first one is simulated."""
 
 
-def learning_of(setup: Setup, on_progress: OnProgress = lambda share: None) -> LearningRun | None:
-    """Return what comes of training the point's task; None if the scenario has none.
+def check_can_learn(loaded: Scenario) -> None:
+    """Raise InputError if the points of a scenario need packages that are not installed, before any is simulated."""
+    for tree, spec, _ in _trained(loaded):
+        try:
+            check_installed(spec)
+        except NotInstalledError as error:
+            raise NotInstalledError(tree.located(error).mistakes) from None
 
-    Each seed has its own weights, samples and simulated luck: seed number k has the luck of replicate k.
+
+def training_cpu_s(loaded: Scenario) -> float:
+    """Return about how many seconds of one CPU core the trainings of all points take; 0 if there are none.
+
+    Raise InputError if packages are not installed. A task that cannot be made counts nothing.
     """
-    spec = setup.point.learning
-    if spec is None:
-        return None
-    check_installed(spec)
-    trained, per_update = [], gradients_per_update(setup)
-    for number in range(spec.seeds):
-        of_seed = _part(on_progress, number / spec.seeds, (number + 1) / spec.seeds)
-        seed = int(stream(setup.seed(number), "learning").integers(2**31))
-        trainee = spec.task.trainee(seed)
-        num_updates = spec.num_updates(trainee.num_samples, per_update)
-        order = training_order(setup, number, num_updates, _part(of_seed, 0.0, _SIMULATED_SHARE))
-        of_training = _part(of_seed, _SIMULATED_SHARE, 1.0)
-        trained.append(train(order, spec, trainee, seed, setup.compression, of_training))
-    return learning_run(spec, trained, per_update)
+    check_can_learn(loaded)
+    found_s = 0.0
+    for _, spec, number in _trained(loaded):
+        with suppress(InputError):
+            found_s += training_s(spec) * number
+    return found_s * len(loaded.trees()) / min(len(loaded.trees()), _LOOKED_AT)
 
 
-def _part(on_progress: OnProgress, begin: float, end: float) -> OnProgress:
+def _trained(loaded: Scenario) -> list[tuple[PointTree, LearningSpec, int]]:
+    """Return each task of the first points: its first point, what is trained, and the number of points that train it.
+
+    Points whose `learning` is wrong are left out: they are refused later.
+    """
+    if _KEY not in repr(loaded.raw):
+        return []
+    found: dict[str, list[PointTree]] = {}
+    for tree in itertools.islice(loaded.trees(), _LOOKED_AT):
+        node = tree.root.child(_KEY)
+        if node is not None:
+            found.setdefault(repr(node.plain()), []).append(tree)
+    specs = ((trees[0], trees[0].learning(), len(trees)) for trees in found.values())
+    return [(tree, spec, number) for tree, spec, number in specs if spec is not None]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A task that can be trained: it is installed, and goes together with the point.
+
+    Each seed has its own weights, samples and simulated luck: seed number k has the luck of replicate k. `jobs` are all
+    jobs on the cluster, if there are several; the first one trains.
+    """
+
+    spec: LearningSpec
+    setup: Setup
+    jobs: Jobs
+    num_updates: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[JobOfMany], setups: Sequence[Setup]) -> Training | None:
+        """Return the training of a point; None if it has none. Raise InputError if it cannot be trained."""
+        setup = setups[0]
+        spec = setup.point.learning
+        if spec is None:
+            return None
+        check_installed(spec)
+        check_order(setup)
+        trainee = spec.task.trainee(_seed(setup, 0))
+        num_updates = spec.num_updates(trainee.num_samples, gradients_per_update(setup))
+        _, accuracy = trainee.evaluate(trainee.initial)
+        data = TaskData(trainee.num_samples, trainee.labels is not None, accuracy is not None)
+        mistakes = list(learning_mistakes(spec, data, setup.num_workers, num_updates))
+        if mistakes:
+            raise InputError(mistakes)
+        layout = setup.point.parallelism
+        if layout.schedule == "pipedream":
+            trainee.stage_starts(setup.point.grid.pipeline)
+        beside = tuple(zip(jobs, setups, strict=True)) if len(jobs) > 1 else ()
+        return cls(spec, setup, beside, num_updates)
+
+    @property
+    def share(self) -> float:
+        """The share of the whole work on the point that the training is; an estimate."""
+        point = self.setup.point
+        trained = self.spec.seeds * self.num_updates / _SIMULATED_SHARE
+        return trained / (trained + point.replicates * point.num_iterations)
+
+    def run(
+        self,
+        exact: bool = False,
+        failures: FailureTimes | None = None,
+        on_progress: OnProgress = lambda share: None,
+    ) -> LearningRun:
+        """Return what comes of the trainings of all seeds.
+
+        `exact` is that of the simulation, and `failures` are the figures of a long training that fails.
+        """
+        spec, trained = self.spec, []
+        for number in range(spec.seeds):
+            of_seed = part_of(on_progress, number / spec.seeds, (number + 1) / spec.seeds)
+            simulated = part_of(of_seed, 0.0, _SIMULATED_SHARE)
+            order = training_order(self.setup, number, self.num_updates, simulated, exact=exact, jobs=self.jobs)
+            seed = _seed(self.setup, number)
+            of_training = part_of(of_seed, _SIMULATED_SHARE, 1.0)
+            run = train(order, spec, spec.task.trainee(seed), seed, self.setup.compression, of_training)
+            trained.append(run if failures is None else _on_wall_clock(run, self.setup, failures, number))
+        return learning_run(spec, trained, gradients_per_update(self.setup))
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what is trained and what is not, as sentences."""
+        task, model, point = self.spec.task.title(), self.setup.point.model, self.setup.point
+        sentences = [
+            f"Loss and accuracy are those of {task}, really trained in the order in which the workers' reads and writes "
+            f"of weights were simulated. {model} itself is not trained: it decides only how long gradients take to be "
+            "computed and exchanged.",
+            "A worker computes each gradient on one version of all weights, even if several servers hold them.",
+        ]
+        if has_given_times(point.stragglers):
+            sentences.append(
+                "In the training of the task, times that are given for stragglers count from the start of the job. In "
+                "all other figures they count from the start of the iterations that are measured."
+            )
+        if point.failures is not None:
+            sentences.append(
+                "A failure takes the training of the task back to its last checkpoint: weights, state of the optimizer "
+                "and order of the samples. The same updates are then made again. Failures and checkpoints are those of "
+                "the first part of the long training, as long as the task trains; failures.length does not change them."
+            )
+        return tuple(sentences)
+
+
+def _seed(setup: Setup, number: int) -> int:
+    """Return the seed of weights and samples of one of the trainings."""
+    return int(stream(setup.seed(number), "learning").integers(2**31))
+
+
+def _on_wall_clock(run: SeedRun, setup: Setup, failures: FailureTimes, replicate: int) -> SeedRun:
+    """Return a training with the checkpoints and restarts of a replicate, from the same without failures."""
+    work_s = run.curve[-1].seconds
+    spans = work_spans(recovery_of(setup, failures, replicate, work_s), failures.interval_s, failures.write_s)
+    consensus = tuple((first_wall_s(seconds, spans), distance) for seconds, distance in run.consensus)
+    return run._replace(curve=stretched(run.curve, spans), consensus=consensus)
+
+
+def part_of(on_progress: OnProgress, begin: float, end: float) -> OnProgress:
     """Return a callback for a part of the work, from one share of the whole to another."""
     return lambda share: on_progress(begin + share * (end - begin))

@@ -120,9 +120,26 @@ def with_failures(setup: Setup, outcomes: Sequence[Outcome]) -> tuple[list[Outco
     return slowed, long_run.figures(recoveries)
 
 
+def recovery_of(setup: Setup, found: FailureTimes, replicate: int, work_s: float) -> Recovery:
+    """Return the first `work_s` seconds of useful time of the long training of a replicate, as a training of its own.
+
+    `found` are the figures of the long training: its checkpoints are as far apart, and its failures the same.
+    """
+    assert setup.point.failures is not None
+    seed = setup.seed(replicate)
+    failures = failure_times(_kinds(setup), lambda what, number: stream(seed, "failures", what, number))
+    return recover(work_s, found.interval_s, found.write_s, found.down_s, failures)
+
+
+def _kinds(setup: Setup) -> Kinds:
+    """Return the kinds of components of the job that can fail."""
+    gpus, failures = setup.gpus(0), setup.point.failures
+    return [] if failures is None else failures.lifetimes(len(gpus), len(np.unique(setup.topology.gpu_hosts[gpus])))
+
+
 def _long_run(setup: Setup, failures: Failures, outcomes: Sequence[Outcome]) -> LongRun:
     point, gpus = setup.point, setup.gpus(0)
-    kinds = failures.lifetimes(len(gpus), len(np.unique(setup.topology.gpu_hosts[gpus])))
+    kinds = _kinds(setup)
     step_s = float(np.mean([outcome.update_s for outcome in outcomes]))
     write_s = checkpoint_s(setup, failures, gpus)
     work_s = failures.length or DEFAULT_LENGTH_S

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import simpy
 
 from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.layout_executor import LayoutExecutor
@@ -30,13 +31,19 @@ from clustersim.stragglers import are_steady, delayed, has_given_times
 def simulate_replicate(setup: Setup, replicate: int, exact: bool, on_progress: OnProgress) -> Outcome:
     """Simulate one replicate: all its iterations, or one if all others are proved to be the same."""
     point = setup.point
-    is_alike = point.strategy.allows(Shortcut.IDENTICAL_ITERATIONS) and point.strategy.round_length == 1
-    may_repeat = is_alike and are_steady(point.stragglers)
-    if not exact and may_repeat and point.input is None and may_begin_idle(setup.laid_out):
+    if not exact and may_repeat(setup):
         repeated = _one_iteration_repeated(setup, replicate, on_progress)
         if repeated is not None:
             return repeated
     return _all_iterations(setup, replicate, point.num_iterations, exact, on_progress)
+
+
+def may_repeat(setup: Setup) -> bool:
+    """Return whether all iterations of a point may turn out to be the same: nothing is random, nothing in flight."""
+    point, laid_out = setup.point, setup.laid_out
+    is_alike = point.strategy.allows(Shortcut.IDENTICAL_ITERATIONS) and point.strategy.round_length == 1
+    is_steady = is_alike and are_steady(point.stragglers) and point.input is None
+    return is_steady and may_begin_idle(laid_out) and (laid_out is None or not laid_out.num_settling)
 
 
 def _one_iteration_repeated(setup: Setup, replicate: int, on_progress: OnProgress) -> Outcome | None:
@@ -45,8 +52,6 @@ def _one_iteration_repeated(setup: Setup, replicate: int, on_progress: OnProgres
     It is the first iteration if the second one is the same, else the second.
     """
     num, laid_out = setup.point.num_iterations, setup.laid_out
-    if laid_out is not None and laid_out.num_settling:
-        return None
     simulated = simulate_job(setup, replicate, 1, False, 0.0, on_progress, may_end_early=True)
     outcome = _outcome(simulated, laid_out)
     if not simulated.jobs[0].num_warm_up:
@@ -81,12 +86,13 @@ def simulate_job(
     straggler_origin_s: float,
     on_progress: OnProgress,
     may_end_early: bool = False,
+    from_start: bool = False,
 ) -> SimulatedJob:
     """Simulate the job of a replicate; times given for stragglers count from `straggler_origin_s` on.
 
     Ranks that do the same are simulated as one if they exchange gradients only with each other, nothing is random and
     they turn out to have kept together. With `may_end_early`, only the first iteration is simulated if the next one is
-    the same.
+    the same. With `from_start`, a window of updates opens before the first one, and the run ends when it closes.
     """
     network = build_network(Environment(), setup.topology, setup.transport, exact, setup.numba_from_messages)
     strategy, job = setup.point.strategy, build_job(network, setup, replicate, num_iterations, straggler_origin_s)
@@ -94,7 +100,7 @@ def simulate_job(
     if setup.laid_out is None:
         over = strategy.start(job, on_progress)
         if not (may_end_early and _first_iteration_suffices([job], setup)):
-            network.env.run(over)
+            network.env.run(_end_of(job, over, from_start))
         return SimulatedJob(job.gpus, [job], None)
 
     def new_network() -> Network:
@@ -103,13 +109,13 @@ def simulate_job(
     do_the_same = not exact and not setup.point.stragglers and setup.point.input is None
     if do_the_same and strategy.allows(Shortcut.FOLDED_LAYOUTS):
         for folds in (True, False):
-            simulated = _simulate_layout(setup, job, new_network, on_progress, folds, may_end_early)
+            simulated = _simulate_layout(setup, job, new_network, on_progress, folds, may_end_early, from_start)
             if _has_kept_together(simulated, setup.laid_out):
                 return simulated
             job = build_job(new_network(), setup, replicate, num_iterations, straggler_origin_s)
             if not simulated.jobs[0].is_folded:
                 break
-    return _simulate_layout(setup, job, None, on_progress, may_end_early=may_end_early)
+    return _simulate_layout(setup, job, None, on_progress, may_end_early=may_end_early, from_start=from_start)
 
 
 def _has_kept_together(simulated: SimulatedJob, laid_out: ModelLayout) -> bool:
@@ -126,6 +132,7 @@ def _simulate_layout(
     on_progress: OnProgress,
     folds: bool = True,
     may_end_early: bool = False,
+    from_start: bool = False,
 ) -> SimulatedJob:
     """Simulate a job whose model copies span several GPUs; with shortcuts if `new_network` is given, as `jobs_of`."""
     strategy = setup.point.strategy
@@ -135,12 +142,24 @@ def _simulate_layout(
         executor.recorder.last_iteration = jobs[0].num_warm_up + jobs[0].num_iterations - 1
     if may_end_early and _first_iteration_suffices(jobs, setup, executor):
         return SimulatedJob(job.gpus, jobs, executor)
-    job.env.run(over)
+    job.env.run(_end_of(jobs[0], over, from_start))
     if jobs[0].window is None:
         job.env.run(job.env.all_of(executor.in_flight()))
     for each in jobs:
         each.times = _complete_times(each, each.times, executor)
     return SimulatedJob(job.gpus, jobs, executor)
+
+
+def _end_of(job: Job, over: simpy.Event, from_start: bool) -> simpy.Event:
+    """Return the event at which a job that has just started ends: `over`, or `from_start` the close of its window.
+
+    Compiled workers have ended already.
+    """
+    window = job.window
+    if not from_start or window is None or window.num_updates:
+        return over
+    window.open_first()
+    return window.closed
 
 
 def _first_iteration_suffices(jobs: list[Job], setup: Setup, executor: LayoutExecutor | None = None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -102,6 +103,12 @@ class Setup:
         other._placed[0] = self.gpus(0)[: point.num_gpus]
         share = point.global_batch / point.num_gpus * self.point.num_gpus / self.point.global_batch
         other.given_times = given and tuple(each and each.scaled(share) for each in given)
+        return other
+
+    def without_detail(self) -> Setup:
+        """Return the same setup for a simulation of which nothing is recorded that only figures of ranks need."""
+        other = copy(self)
+        other.detail = False
         return other
 
     def seed(self, replicate: int) -> int:

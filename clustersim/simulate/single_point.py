@@ -10,10 +10,11 @@ from clustersim.errors import InputError
 from clustersim.results import Run
 from clustersim.scenario import Scenario, load_scenario
 from clustersim.simulate.anchoring import fit_scenario, forecast_anchored
+from clustersim.simulate.learning import check_can_learn
 from clustersim.simulate.setup import Workloads
 
 
-def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False) -> Run:
+def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool = False, learns: bool = True) -> Run:
     """Forecast a scenario that has one point; `clustersim.sweep` takes those with several.
 
     Parameters
@@ -22,6 +23,8 @@ def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool
         A `Scenario`, the path of a file, the name of a shipped scenario, or a mapping of the keys of a scenario.
     exact
         Take no shortcut. The numbers stay the same; it takes longer.
+    learns
+        Train the task of the key `learning`, if the scenario has it; it needs the extra `learning`.
 
     Raises
     ------
@@ -36,6 +39,12 @@ def simulate(scenario: Scenario | str | Path | Mapping[str, Any], *, exact: bool
             got=str(len(points)),
             allowed="1",
         )
+    if learns:
+        check_can_learn(loaded)
     workloads = Workloads()
     found = fit_scenario(loaded, exact, workloads)
-    return forecast_anchored(points[0].point, points[0].axes, found, exact=exact, workloads=workloads, learns=True).run
+    point, axes = points[0].point, points[0].axes
+    try:
+        return forecast_anchored(point, axes, found, exact=exact, workloads=workloads, learns=learns).run
+    except InputError as error:
+        raise loaded.located(error) from None

@@ -26,6 +26,9 @@ class Delayed(CollectiveStrategy):
         description="the gradient of the previous iteration is always exchanged while the next one is computed",
     )
 
+    def iterations_of(self, num_updates: int, num_workers: int) -> int:
+        return num_updates + 1  # the first one has no gradient to apply
+
     def iterate(self, job: Job, rendezvous: Rendezvous, rank: int, iteration: int) -> Process:
         """Send the previous gradient, compute the next one, wait for the all-reduce, update."""
         sender = BucketSender(job, rendezvous, rank, iteration)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import simpy
 from pydantic import Field, WithJsonSchema, field_validator
 
@@ -14,6 +15,7 @@ from clustersim.execution.job import Job, OnProgress
 from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.execution.window import Window, updates_before
 from clustersim.execution.worker import BucketSender, Process, compute, update
+from clustersim.learning.order import APPLY, READ, ReplicaEvents, ReplicaOrder
 from clustersim.results import Update
 from clustersim.shortcuts import Shortcut
 from clustersim.stragglers import Awaited
@@ -93,6 +95,25 @@ class Gossip(Synchronous):
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         return Awaited(1, 1) if self.asynchronous else super().awaited(num_workers, num_hosts)
 
+    def gradients_per_update(self, num_workers: int, num_hosts: int) -> float:
+        return 1.0
+
+    def iterations_of(self, num_updates: int, num_workers: int) -> int:
+        return num_updates if self.asynchronous else -(-num_updates // num_workers)
+
+    def replica_order(self, job: Job, end_s: np.ndarray) -> ReplicaOrder:
+        """Return who read, averaged and updated in which order.
+
+        Synchronous workers wait only for their neighbours. Their iterations are in the order of their numbers, because
+        what a worker computes depends on that alone. An iteration has the time at which its last worker ended it.
+        """
+        if self.asynchronous:
+            return ReplicaOrder(job.num_ranks, job.replica_events)
+        events, num_workers = ReplicaEvents(), len(end_s)
+        for last_s in end_s.max(axis=0).tolist():
+            events.add_iteration(last_s, num_workers, mixes=True)
+        return ReplicaOrder(num_workers, events, mixing_matrix(self.neighbours(num_workers)))
+
     def neighbours(self, num_workers: int) -> list[list[int]]:
         """Return the neighbours of each worker [num_workers]."""
         edges = GRAPHS[self.graph](num_workers, self.degree) if isinstance(self.graph, str) else self.graph
@@ -171,8 +192,10 @@ class Gossip(Synchronous):
         """Train on one GPU at its own pace. Every update of any replica makes a version, as in the paper."""
         for iteration in count():
             version_read = len(job.updates)
+            job.replica_events.add(job.env.now, READ, rank)
             yield from self.iterate(job, pairs, rank, iteration)
             job.times.end_s[rank, iteration] = job.env.now
+            job.replica_events.add(job.env.now, APPLY, rank)
             job.updates.add(Update(job.env.now, rank, version_read, len(job.updates) + 1, 1.0, True))
             window.updated()
             window.ended(rank, job.times.begin_s[rank, iteration])

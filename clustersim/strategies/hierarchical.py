@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -43,6 +44,13 @@ class Hierarchical(StaleServerStrategy):
     def awaited(self, num_workers: int, num_hosts: int) -> Awaited:
         in_host = -(-num_workers // num_hosts)
         return Awaited(in_host, in_host)
+
+    def gradients_per_update(self, num_workers: int, num_hosts: int) -> float:
+        return num_workers / num_hosts
+
+    def members(self, hosts: np.ndarray) -> list[Sequence[int]]:
+        groups = {group[0]: group for group in by_host(hosts)}
+        return [groups.get(worker, ()) for worker in range(len(hosts))]
 
     def update_rule(self, num_workers: int) -> UpdateRule:
         return UpdateRule(gradients_per_update=1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from clustersim.errors import Mistake
 from clustersim.execution.job import Job
 from clustersim.execution.rendezvous import Exchange, Rendezvous
 from clustersim.execution.worker import BucketSender, Process, compute, update
+from clustersim.learning.order import MIX, OUTER, ReplicaEvents, ReplicaOrder
 from clustersim.shortcuts import Shortcut
 from clustersim.strategies.collective_strategy import CollectiveStrategy
 from clustersim.strategies.outer_step import OuterNumber, OuterStep
@@ -57,6 +59,22 @@ class Local(CollectiveStrategy):
     @property
     def stored_bytes_per_parameter(self) -> float:
         return 0.0 if self._outer_step is None else self._outer_step.stored_bytes_per_parameter
+
+    def gradients_per_update(self, num_workers: int, num_hosts: int) -> float:
+        return 1.0
+
+    def iterations_of(self, num_updates: int, num_workers: int) -> int:
+        return -(-num_updates // num_workers)
+
+    def replica_order(self, job: Job, end_s: np.ndarray) -> ReplicaOrder:
+        """Return the order in which workers read and update their weights, iteration by iteration."""
+        events, num_workers = ReplicaEvents(), len(end_s)
+        combine = MIX if self._outer_step is None or num_workers == 1 else OUTER
+        for iteration, last_s in enumerate(end_s.max(axis=0).tolist()):
+            events.add_iteration(last_s, num_workers)
+            if (iteration + 1) % self.steps == 0:
+                events.add(last_s, combine)
+        return ReplicaOrder(num_workers, events, np.full((num_workers, num_workers), 1 / num_workers))
 
     def warnings(self) -> tuple[str, ...]:
         if self._outer_step is not None or "outer_gradients" not in self.model_fields_set:

@@ -8,6 +8,7 @@ import simpy
 
 from clustersim.execution.job import Job
 from clustersim.execution.worker import BucketId, Process, fire
+from clustersim.learning.order import PAIR
 from clustersim.program import Bucket
 from clustersim.seeding import stream
 
@@ -16,7 +17,8 @@ class Pairs:
     """Exchanges buckets in pairs: a worker chooses a neighbour, waits until both are free, and they swap weights.
 
     A worker takes part in one averaging at a time. The chosen neighbour continues to compute meanwhile. Requests are
-    served in order of arrival, so there is no deadlock.
+    served in order of arrival, so there is no deadlock. A worker swaps its buckets one after another. Its weights count
+    as averaged, all together, when the last bucket is: `job.replica_events` notes that.
     """
 
     def __init__(self, job: Job, neighbours: Sequence[Sequence[int]]):
@@ -41,6 +43,8 @@ class Pairs:
                 times = self._job.times
                 times.awaited_s[where], times.awaited_rank[where] = self._job.env.now, other
                 yield from self._swap(rank, other, bucket.num_bytes)
+                if where[2] == len(self._job.buckets) - 1:
+                    self._job.replica_events.add(self._job.env.now, PAIR, rank, other)
         fire(pushed)
 
     def _neighbour(self, rank: int, iteration: int) -> int:

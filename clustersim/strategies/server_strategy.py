@@ -70,6 +70,9 @@ class ServerStrategy(Strategy):
     def updates_on_gpu(self) -> bool:
         return False
 
+    def gradients_per_update(self, num_workers: int, num_hosts: int) -> float:
+        return float(self.update_rule(num_workers).gradients_per_update)
+
     @abstractmethod
     def update_rule(self, num_workers: int) -> UpdateRule:
         """Return which gradients make an update of the servers, and when a worker may pull."""

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from clustersim.errors import Mistake
 from clustersim.execution.job import Job, OnProgress
+from clustersim.learning.order import ReplicaOrder
 from clustersim.program import Caps, Copies, bucket_caps
 from clustersim.shortcuts import Shortcut
 from clustersim.spec import Spec
@@ -35,12 +36,16 @@ class Strategy(Spec):
     Every strategy declares `kind: Literal["<name>"] = "<name>"`, the name under which it is registered.
 
     `start` runs the workers of one job as processes on the simulated clock. All other methods describe the strategy to
-    the scenario checks, the memory estimate, the planner and the report. They have four groups of defaults:
+    the scenario checks, the memory estimate, the planner and the report. They have five groups of defaults:
 
     - Safe for every strategy: `allows` (no shortcut), `warnings`, `assumptions`, `facts`, `mistakes` (none),
       `bucket_caps`, `stored_bytes_per_parameter` (0),
       `has_processes`, `blocks_parents`, `sends_shared_twice` (no), `gradient_copies` (no copies;
       a strategy of DistributedDataParallel returns `COPIES["pytorch"]`, or is faster than `all-reduce` for that).
+    - For workers that all train one model, and a model that a scenario really trains (`learning`): override
+      `gradients_per_update` (all workers) if an update takes fewer gradients, `members` (the worker alone) if a worker
+      pushes the gradients of others too, `iterations_of` (one update in each) if iterations make more or fewer updates,
+      and `replica_order` (None) if workers train weights of their own.
     - For workers that wait for no other worker and run the optimizer themselves. Override what is different:
       `awaited`, `updates_on_gpu`, `sends_alone`, `round_length`, `overlaps_backward`, `start_layout`.
     - For a strategy whose workers each have the whole model on one GPU: the class variables `all_reduces_gradients`,
@@ -184,6 +189,29 @@ class Strategy(Spec):
         GPUs of one kind differ in speed; the expected speed of the job follows from this number.
         """
         return Awaited(1, 1)
+
+    def gradients_per_update(self, num_workers: int, num_hosts: int) -> float:
+        """Return how many workers' gradients an update has, on average; 1 where workers train their own weights."""
+        return float(num_workers)
+
+    def members(self, hosts: np.ndarray) -> list[Sequence[int]]:
+        """Return the workers whose gradients each worker pushes, as one mean [num_workers]; by default its own.
+
+        `hosts` [num_workers] are the workers' hosts. A worker that pushes nothing has no members.
+        """
+        return [(worker,) for worker in range(len(hosts))]
+
+    def iterations_of(self, num_updates: int, num_workers: int) -> int:
+        """Return how many iterations make so many updates; of workers at their own pace, the number of updates."""
+        return num_updates
+
+    def replica_order(self, job: Job, end_s: np.ndarray) -> ReplicaOrder | None:
+        """Return what workers of a simulated job did with weights of their own; None if all train one model.
+
+        `end_s` [num_workers, num_iterations] is when each worker has ended each iteration, in seconds from the start.
+        Where workers have their own pace it has no iterations, and the strategy has noted `job.replica_events`.
+        """
+        return None
 
     def mistakes(self, num_workers: int) -> list[Mistake]:
         """Return what is wrong with the strategy for this number of workers; keys are relative to `strategy`."""

@@ -16,7 +16,7 @@ from traceback import format_exc
 from typing import Any, NamedTuple, Self
 
 from clustersim import __version__
-from clustersim.errors import InputError
+from clustersim.errors import InputError, NotInstalledError
 from clustersim.garbage_collection import rare_collections
 
 BATCH_S = 0.5
@@ -82,11 +82,15 @@ class Packed(NamedTuple):
 
 def do_batch(versions: tuple[str, ...], folder: str, content: bytes) -> bytes:
     """Do the work on the items of a batch in a worker; return the pickled `Done`."""
-    WorkerVersions(*versions).check(WorkerVersions.here(), f"{platform.node()} (process {os.getpid()})")
+    WorkerVersions(*versions).check(WorkerVersions.here(), _worker())
     with _ONE_AT_A_TIME, _working_in(folder), rare_collections():
         work, items = unpacked(content)
         done = _done(work, items)
     return pickle.dumps(done, protocol=5)
+
+
+def _worker() -> str:
+    return f"{platform.node()} (process {os.getpid()})"
 
 
 def unpacked(content: bytes) -> Any:
@@ -104,6 +108,9 @@ def _done(work: Callable[[Any], Any], items: Sequence[Any]) -> Done:
     for item in items:
         try:
             results.append(work(item))
+        except NotInstalledError as error:
+            message = f"the worker {_worker()} cannot train: {error}"
+            return Done(results, perf_counter() - begin_s, NotInstalledError(message, got="not installed"))
         except Exception as error:
             error.add_note(f"In a worker:\n{format_exc()}")
             return Done(results, perf_counter() - begin_s, error)

@@ -55,10 +55,12 @@ def lost_point(task: PointTask, message: str) -> Forecast:
 
 
 def _confirm(task: PointTask, error: PointError) -> None:
-    """Raise ExecutorError if a point that a worker refuses is valid in this process."""
+    """Raise ExecutorError if a point that a worker refuses is valid in this process, and if it trains, trains here."""
     try:
-        task.tree.point()
+        point = task.tree.point()
     except ClustersimError:
+        return
+    if task.learns and point.learning is not None and forecast_point(task).run.error is not None:
         return
     message = (
         f"a worker refuses a point that is valid here: {error.message}\n"

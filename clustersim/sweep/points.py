@@ -10,7 +10,7 @@ from clustersim import __version__
 from clustersim.arguments import check_callable, check_number
 from clustersim.results import Sweep
 from clustersim.scenario import PointTree, Scenario, load_scenario
-from clustersim.simulate import Forecast, Workloads, fit_scenario
+from clustersim.simulate import Forecast, Workloads, check_can_learn, fit_scenario
 from clustersim.sweep.executor import Executor
 from clustersim.sweep.executor_by_name import open_executor
 from clustersim.sweep.point_forecasts import point_forecasts
@@ -32,6 +32,7 @@ def sweep(
     point_timeout_s: float | None = None,
     executor: Executor | str | None = None,
     where: Sequence[str] = (),
+    learns: bool = True,
 ) -> Sweep:
     """Simulate all points of a scenario: a `Scenario`, a name, a path or a mapping.
 
@@ -39,7 +40,8 @@ def sweep(
     or SimulationError is raised instead. `exact` turns all shortcuts off. `workers` is the number of processes, 0 for
     one per core; the result does not depend on it, nor on the `executor`, which is one or what `open_executor` takes
     (`"dask"`, `"tcp://host:8786"`), nor on `workloads`, which sweeps in this process may share. A point may take
-    `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`.
+    `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`. Unless it `learns`, the task of
+    the key `learning` is not trained, and the forecasts are those of the scenario without that key.
     """
     check_number("workers", workers, least=0, is_whole=True)
     if point_timeout_s is not None:
@@ -52,10 +54,12 @@ def sweep(
     if strict:
         loaded.points()
     trees, workloads = loaded.trees(), Workloads() if workloads is None else workloads
+    if learns:
+        check_can_learn(loaded)
     found = fit_scenario(loaded, exact, workloads, lambda what: progress(0.0, what))
 
     def task(number: int) -> PointTask:
-        return PointTask(trees[number], exact, found, timeout_s=point_timeout_s, strict=strict)
+        return PointTask(trees[number], exact, found, timeout_s=point_timeout_s, strict=strict, learns=learns)
 
     if executor is None and (workers == 1 or len(trees) == 1):
         forecasts = _sequential(map(task, range(len(trees))), len(trees), progress, workloads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clustersim.errors import ClustersimError, InputError, Mistake, TooLongError
+from clustersim.errors import ClustersimError, InputError, Mistake, NotInstalledError, TooLongError
 from clustersim.execution.job import OnProgress
 from clustersim.results import ErrorKind, PointError, Run
 from clustersim.scenario import PointTree
@@ -17,7 +17,8 @@ class PointTask:
     """A point to forecast; plain data that can be pickled.
 
     `found` is what measured runs say. Without `detail` a run has no rows per span, layer, link and rank. `timeout_s` is
-    the time that the point may take. A `strict` task raises the error of a point that fails.
+    the time that the point may take. A `strict` task raises the error of a point that fails. Unless it `learns`, the
+    task of `learning` is not trained.
     """
 
     tree: PointTree
@@ -26,6 +27,7 @@ class PointTask:
     detail: bool = True
     timeout_s: float | None = None
     strict: bool = False
+    learns: bool = True
 
 
 def forecast_point(
@@ -33,24 +35,33 @@ def forecast_point(
 ) -> Forecast:
     """Return the forecast of a point; of one that fails, a run without figures and with its error.
 
+    Packages that training needs and this process lacks are an error of no point: NotInstalledError is raised.
     `workloads` is the cache of the points of a process, by default that of this process.
     """
     cache = _WORKLOADS if workloads is None else workloads
 
     def work() -> Forecast:
-        return forecast_anchored(
-            task.tree.point(),
-            task.tree.axes,
-            task.found,
-            exact=task.exact,
-            on_progress=on_progress,
-            workloads=cache,
-            detail=task.detail,
-            learns=True,
-        )
+        point = task.tree.point()
+        try:
+            return forecast_anchored(
+                point,
+                task.tree.axes,
+                task.found,
+                exact=task.exact,
+                on_progress=on_progress,
+                workloads=cache,
+                detail=task.detail,
+                learns=task.learns,
+            )
+        except NotInstalledError:
+            raise
+        except InputError as error:
+            raise task.tree.located(error) from None
 
     try:
         return within(task.timeout_s, work)
+    except NotInstalledError:
+        raise
     except ClustersimError as error:
         if isinstance(error, TooLongError):
             cache.clear()

@@ -145,7 +145,9 @@ class WhatIf:
             texts += set_texts(base_of(alone).pins)
             scenario, left_out = self._loaded(texts, self.sizes(most))
             texts.append(_sizes_text([point.num_gpus for _, point in scenario.points()]))
-            found = sweep(scenario, lambda share, point: on_progress(), workloads=self._workloads, strict=True)
+            found = sweep(
+                scenario, lambda share, point: on_progress(), workloads=self._workloads, strict=True, learns=False
+            )
         except ClustersimError as error:
             mistakes = error.mistakes if isinstance(error, InputError) else (Mistake(str(error)),)
             return Evaluation(settings, command(self._command_source, [*texts, _sizes_text([most])]), mistakes=mistakes)

@@ -71,7 +71,7 @@ def _add_question(
     best = max(among, key=lambda each: float(each["rate"]), default=None)
     if best is None:
         return
-    headline, *more = findings(sweep(load_scenario(source, overrides, strict=False), workers=workers))
+    headline, *more = findings(sweep(load_scenario(source, overrides, strict=False), workers=workers, learns=False))
     stops = {knob.label: knob.stop(best["settings"].get(knob.name, knob.now.text)) for knob in study.knobs
              if knob.name in listed}  # fmt: skip
     shown = "; ".join(f"{label}: {stop.label}" for label, stop in stops.items())

@@ -38,5 +38,5 @@ def test_product_orders_as_the_time_to_the_target():
     trainings = [training(1.0, 100, 8, 400), training(3.0, 70, 16, 250), training(2.5, 90, 4, 330)]
     times_s = [each.samples_to_target / samples_per_second(each) for each in trainings]
     products = [each.product for each in efficiencies(trainings)]
-    scaled = [time_s * product for time_s, product in zip(times_s, products)]
+    scaled = [time_s * product for time_s, product in zip(times_s, products, strict=True)]
     assert scaled == pytest.approx([scaled[0]] * 3)

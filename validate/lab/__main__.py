@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         return NOT_HERE
     if not is_inside():
         enter(arguments)
-    name = "quick" if given.quick else "full"
+    name = "quick" if given.quick else "learning" if given.learning else "full"
     chosen = [each for each in CAMPAIGNS[name] if given.only is None or type(each).__name__ == given.only]
     return run_and_show(name, chosen, given.output / f"lab-{name}.json")
 
@@ -105,7 +105,8 @@ def show(cases: Sequence[Case]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate.lab", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a campaign of less than one minute instead of five")
-    kinds = sorted({type(each).__name__ for each in CAMPAIGNS["full"]})
+    parser.add_argument("--learning", action="store_true", help="real trainings of a task, for eleven minutes")
+    kinds = sorted({type(each).__name__ for campaign in CAMPAIGNS.values() for each in campaign})
     parser.add_argument("--only", choices=kinds, help="experiments of one kind only")
     parser.add_argument("--output", type=Path, default=Path("runs"), help="folder for the measurements (default: runs)")
     parser.add_argument("--measured", type=Path, help="compare an existing campaign file, and run nothing")

@@ -7,9 +7,11 @@ has these rates, so all its figures are predictions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from validate.lab.experiments import OURS, TORCH, Collectives, DataParallel, Experiment, Flows, ParameterServer
 from validate.lab.layout import Layout
+from validate.lab.learning import Learning
 from validate.lab.servers import Mode
 from validate.lab.training import Net
 
@@ -32,6 +34,84 @@ _SHARED_TORUS = [
         [(3 * row + col, 3 * ((row + 1) % 3) + (col + 1) % 3) for row in range(3) for col in range(3)],
     ),
 ]
+
+_DIGITS = {"task": {"kind": "digits", "hidden": 512}}
+"""A perceptron of 38,410 weights: messages of 154 kB."""
+
+
+def _sgd(rate: float, target: float, **more: Any) -> dict[str, Any]:
+    """Return the key `learning` of a scenario; an update with n gradients has n times the rate."""
+    return {
+        **_DIGITS,
+        "optimizer": {"kind": "sgd", "rate": rate, "scaling": "linear", **more},
+        "batch": 256,
+        "target": {"loss": target},
+    }
+
+
+_MOMENTUM = _sgd(0.04, 0.15, kind="momentum")
+
+LEARNING: Sequence[Learning] = (
+    Learning(
+        4,
+        80,
+        [
+            (Mode("server"), 50),
+            (Mode("backup", backups=1), 48),
+            (Mode("async"), 65),
+            (Mode("softsync", n=2), 95),
+            (Mode("bounded-staleness", bound=1), 50),
+            (Mode("bounded-staleness", bound=3), 50),
+        ],
+        _MOMENTUM,
+        mean_s=0.2,
+        straggler=3.0,
+        seed=11,
+    ),
+    Learning(
+        4,
+        80,
+        [
+            (Mode("server"), 55),
+            (Mode("backup", backups=1), 52),
+            (Mode("async"), 65),
+            (Mode("softsync", n=2), 85),
+            (Mode("bounded-staleness", bound=1), 62),
+            (Mode("bounded-staleness", bound=3), 60),
+        ],
+        _MOMENTUM,
+        mean_s=0.2,
+        seed=12,
+    ),
+    Learning(
+        3,
+        40,
+        [
+            (Mode("server"), 40),
+            (Mode("backup", backups=1), 40),
+            (Mode("async"), 40),
+            (Mode("bounded-staleness", bound=1), 40),
+        ],
+        _sgd(0.2, 0.25),
+        mean_s=0.15,
+        seed=14,
+    ),
+    Learning(
+        2,
+        80,
+        [
+            (Mode("server"), 27),
+            (Mode("async"), 27),
+            (Mode("bounded-staleness", bound=0), 27),
+            (Mode("bounded-staleness", bound=1), 27),
+        ],
+        _sgd(0.3, 0.25),
+        mean_s=0.15,
+        straggler=2.0,
+        seed=15,
+    ),
+)
+"""About eleven minutes."""
 
 FULL: Sequence[Experiment] = (
     Collectives(Layout.star(4), 80, 960_000),
@@ -65,8 +145,9 @@ QUICK: Sequence[Experiment] = (
     Collectives(Layout.star(4), 160, 1_600_000, (*TORCH[:2], *OURS[1:]), num_warm_up=1, num_repeats=3),
     DataParallel(Layout.star(3), 160, Net(6, MIB, 0.010, 0.020), (2 * MIB,), num_warm_up=2, num_iterations=7),
     ParameterServer(4, 160, 1_000_000, [(Mode("backup", backups=1), 8)], num_repeats=3),
+    Learning(3, 160, [(Mode("bounded-staleness", bound=1), 20)], _sgd(0.2, 0.4), 0.06, straggler=2.0, seed=21),
     Flows(Layout.torus(3, 3), 80, _SHARED_TORUS[:1], settle_s=0.7),
 )
 """About forty seconds."""
 
-CAMPAIGNS: Mapping[str, Sequence[Experiment]] = {"full": FULL, "quick": QUICK}
+CAMPAIGNS: Mapping[str, Sequence[Experiment]] = {"full": FULL, "quick": QUICK, "learning": LEARNING}

@@ -36,7 +36,8 @@ class Case:
 
     `ask` is the input for clustersim: a scenario, a collective (`collective`, `topology`, `bytes`, ...), or flows
     (`topology`, `flows`). `files` are the texts of the files that it names. `figures` are by metric, in SI;
-    `staleness` has the count of each value. `line_s` is the time of a message of the case on one link.
+    `staleness` has the count of each value. `line_s` is the time of a message of the case on one link. `learned` is
+    what came of a real training of a task, as JSON values.
     """
 
     group: str
@@ -46,6 +47,7 @@ class Case:
     line_s: float
     files: Mapping[str, str] = field(default_factory=dict)
     staleness: Mapping[int, int] = field(default_factory=dict)
+    learned: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the case as JSON values."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from validate.lab.cluster import Cluster
 from validate.lab.collectives import Call, time_calls
 from validate.lab.flows import run_flows
 from validate.lab.layout import Layout
+from validate.lab.models import Blank
 from validate.lab.ranks import run_ranks
 from validate.lab.servers import Log, Mode, between_updates, serve_and_work
 from validate.lab.texts import common_keys, layer_line, mode_text, place_text, table_text, workload_text
@@ -128,13 +131,35 @@ class DataParallel(Experiment):
         return Case("training", name, ask, {"iteration_s": Measured.of(took_s)}, line, files)
 
 
+def draw_times(seed: int, num_workers: int, num_iterations: int, mean_s: float, straggler: float) -> np.ndarray:
+    """Return compute times [num_workers, num_iterations] in seconds, rounded to 0.1 ms.
+
+    They are 70 % fixed and the rest exponential, `straggler` times as long for the second worker.
+    """
+    own = [np.random.default_rng([seed, worker]).exponential(size=num_iterations) for worker in range(num_workers)]
+    drawn = mean_s * (0.7 + 0.3 * np.array(own))
+    drawn[1] *= straggler
+    return np.round(drawn, 4)
+
+
+def draw_keys(num_workers: int, mean_s: float) -> list[dict[str, Any]]:
+    """Return the key `stragglers` of a scenario in which compute times are those of draws.csv."""
+    return [
+        {
+            **{"kind": "trace", "file": "draws.csv", "column": f"worker-{worker}", "of": [worker]},
+            **{"order": "in-order", "relative_to": f"{mean_s:g} s"},
+        }
+        for worker in range(num_workers)
+    ]
+
+
 @dataclass(frozen=True)
 class ParameterServer(Experiment):
     """Workers with one straggler, and a server on its own host; real and simulated compute times are equal.
 
-    Compute times are drawn before: 70 % fixed and the rest exponential, `straggler` times as long for the second
-    worker. So a synchronous server does the same in every repeat, and for each time between two updates the median
-    over repeats is compared: a short disturbance of the machine makes one repeat longer.
+    Compute times are drawn before (`draw_times`). So a synchronous server does the same in every repeat, and for each
+    time between two updates the median over repeats is compared: a short disturbance of the machine makes one repeat
+    longer.
     """
 
     num_workers: int
@@ -151,24 +176,17 @@ class ParameterServer(Experiment):
         where = place_text(layout, self.megabits_per_s)
         for number, (mode, num_updates) in enumerate(self.modes):
             on_progress(f"{num_updates} updates by a server, {mode_text(mode)}, on {where}")
-            draws = self._draws(num_updates)
-            before = updates_before(self.num_workers, self._per_update(mode), 0)
+            draws = draw_times(self.seed, self.num_workers, self._num_draws(num_updates), self.mean_s, self.straggler)
+            before = updates_before(self.num_workers, mode.gradients_per_update(self.num_workers), 0)
             with Cluster(layout, self.megabits_per_s) as cluster:
                 stores = [str(folder / f"store-{number}-{repeat}") for repeat in range(self.num_repeats)]
-                given = (mode, self.num_bytes, draws.tolist(), before + num_updates)
-                logs = [run_ranks(cluster, serve_and_work, store, *given)[-1] for store in stores]
+                given = (mode, partial(Blank, self.num_bytes), draws.tolist(), before + num_updates)
+                logs = [run_ranks(cluster, serve_and_work, store, *given)[-1].log for store in stores]
             yield self._case(mode, where, layout, draws, logs, before)
 
-    def _per_update(self, mode: Mode) -> int:
-        return self.num_workers - mode.backups if mode.kind in ("server", "backup") else 1
-
-    def _draws(self, num_updates: int) -> np.ndarray:
-        """Return [num_workers, num_iterations] seconds, rounded to 0.1 ms, for more iterations than needed."""
-        num = 2 * (num_updates + self.num_workers) + 50
-        own = [np.random.default_rng([self.seed, worker]).exponential(size=num) for worker in range(self.num_workers)]
-        drawn = self.mean_s * (0.7 + 0.3 * np.array(own))
-        drawn[1] *= self.straggler
-        return np.round(drawn, 4)
+    def _num_draws(self, num_updates: int) -> int:
+        """Return more iterations of a worker than are needed."""
+        return 2 * (num_updates + self.num_workers) + 50
 
     def _case(
         self,
@@ -181,28 +199,16 @@ class ParameterServer(Experiment):
     ) -> Case:
         times = np.array([between_updates(log, before) for log in logs])
         counted = [row for log in logs for row in log if row[4] and row[3] > before]
-        words = {
-            "kind": mode.kind,
-            **({"backups": mode.backups} if mode.kind == "backup" else {}),
-            **({"bound": mode.bound, "steady": False} if mode.kind == "bounded-staleness" else {}),
-        }
         ask = {
             **common_keys(layout, self.megabits_per_s, self.num_workers, "servers"),
-            "strategy": {**words, "overlap": False, "buckets": "whole", "servers": {"on": "own-hosts"}},
-            "stragglers": [
-                {
-                    **{"kind": "trace", "file": "draws.csv", "column": f"worker-{worker}", "of": [worker]},
-                    **{"order": "in-order", "relative_to": f"{self.mean_s:g} s"},
-                }
-                for worker in range(self.num_workers)
-            ],
+            "strategy": mode.keys,
+            "stragglers": draw_keys(self.num_workers, self.mean_s),
             "num_iterations": times.shape[1],
         }
-        half = self.mean_s / 2
         most = max(max(Counter(row[1] for row in log).values()) for log in logs)
         rows = draws[:, : 2 * most + 20].T  # the simulator may run more iterations
         files = {
-            "net.yaml": workload_text("lab-net", [layer_line(0, self.num_bytes, half, half)]),
+            "net.yaml": workload_text("lab-net", [layer_line(0, self.num_bytes, self.mean_s / 2, self.mean_s / 2)]),
             "draws.csv": table_text([f"worker-{worker}" for worker in range(self.num_workers)], rows.tolist()),
         }
         # one figure: the mean time between all counted updates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,4 +82,12 @@ def _training(case: Case) -> Forecast:
         path.write_text(json.dumps(case.ask), encoding="utf-8")
         run = simulate(load_scenario(path)).to_dict(detail=False)
     staleness = run.get("staleness") or {"histogram": []}
-    return Forecast({metric: run[metric] for metric in case.figures}, dict(staleness["histogram"]))
+    return Forecast({metric: _figure(run, metric) for metric in case.figures}, dict(staleness["histogram"]))
+
+
+def _figure(document: Mapping[str, Any], name: str) -> float:
+    """Return a figure of a document; a dot leads into an inner one."""
+    found: Any = document
+    for key in name.split("."):
+        found = found[key]
+    return math.nan if found is None else float(found)

@@ -29,6 +29,7 @@ GATES: Mapping[str, Gate] = {
     "servers": Gate(0.02, distance=0.05),
     "asynchronous server": Gate(0.04, distance=0.05),
     "link sharing": Gate(0.01),
+    "learning": Gate(0.10),
 }
 """Other groups are shown and not judged: one queue for all flows shares a link only roughly as the model does."""
 

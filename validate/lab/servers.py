@@ -5,26 +5,53 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from validate.lab.collectives import ITEM_BYTES, begin_group
+from validate.lab.models import Model
 from validate.lab.ranks import RankContext
 
-_LEARNING_RATE = 1e-6
-_OVER = -1.0
-"""Value of the first parameter at the end of the training; it is 1 before, and no gradient changes it."""
+_GOES_ON, _OVER = 1.0, -1.0
+"""The first number of the server's messages, before the weights: whether the training goes on."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How a server handles gradients: `kind` is server, backup, async or bounded-staleness, as in a scenario."""
+    """How a server handles gradients: `kind` is server, backup, async, softsync or bounded-staleness, as in a scenario.
+
+    `n` is softsync's: the number of updates in the time in which every worker pushes one gradient.
+    """
 
     kind: str
     backups: int = 0
     bound: int = 0
+    n: int = 1
+
+    def gradients_per_update(self, num_workers: int) -> int:
+        """Return the number of gradients that an update has.
+
+        >>> Mode("backup", backups=1).gradients_per_update(4), Mode("softsync", n=2).gradients_per_update(4)
+        (3, 2)
+        """
+        if self.kind in ("server", "backup"):
+            return num_workers - self.backups
+        return num_workers // self.n if self.kind == "softsync" else 1
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys of the same strategy in a scenario."""
+        own = {
+            "backup": {"backups": self.backups},
+            "softsync": {"n": self.n},
+            "bounded-staleness": {"bound": self.bound, "steady": False},
+        }
+        words = {"kind": self.kind, **own.get(self.kind, {})}
+        return {**words, "overlap": False, "buckets": "whole", "servers": {"on": "own-hosts"}}
 
 
 Log = list[tuple[float, int, int, int, bool]]
@@ -99,16 +126,19 @@ class SynchronousServer(ServerState):
 
 
 class AsynchronousServer(ServerState):
-    """Every gradient makes a version; no worker is more than `bound` iterations ahead of the slowest."""
+    """Every `per_update` gradients make a version; no worker is more than `bound` iterations ahead of the slowest."""
 
-    def __init__(self, num_workers: int, num_updates: int, bound: int | None):
+    def __init__(self, num_workers: int, num_updates: int, bound: int | None, per_update: int = 1):
         super().__init__(num_workers, num_updates)
-        self._bound = bound
+        self._bound, self._per_update = bound, per_update
+        self._num_pending = 0
         self._clocks = [0] * num_workers
 
     def apply(self, worker: int) -> bool:
         self.note(worker, self.version + 1, accepted=True)
-        self.version += 1
+        self._num_pending += 1
+        if self._num_pending == self._per_update:
+            self.version, self._num_pending = self.version + 1, 0
         self._clocks[worker] += 1
         return True
 
@@ -125,39 +155,63 @@ def server_state(mode: Mode, num_workers: int, num_updates: int) -> ServerState:
     """
     if mode.kind in ("server", "backup"):
         return SynchronousServer(num_workers, num_updates, mode.backups)
-    return AsynchronousServer(num_workers, num_updates, mode.bound if mode.kind == "bounded-staleness" else None)
+    bound = mode.bound if mode.kind == "bounded-staleness" else None
+    return AsynchronousServer(num_workers, num_updates, bound, mode.gradients_per_update(num_workers))
+
+
+class Served(NamedTuple):
+    """What a server has after a training: when it began, its log, and the weights that its model has kept."""
+
+    begin_s: float
+    log: Log
+    kept: Mapping[int, np.ndarray]
 
 
 def serve_and_work(
-    context: RankContext, store: str, mode: Mode, num_bytes: int, draws_s: Sequence[Sequence[float]], num_updates: int
-) -> Log:
-    """Train for `num_updates` updates; return the log on the server, which is the last rank, else an empty list.
+    context: RankContext,
+    store: str,
+    mode: Mode,
+    make_model: Callable[[], Model],
+    draws_s: Sequence[Sequence[float]],
+    num_updates: int,
+) -> Served | None:
+    """Train for `num_updates` updates; return what the server has, which is the last rank, else None.
 
     `draws_s` [num_workers][num_iterations] are the compute times of each worker.
     """
     import torch.distributed as dist
 
+    model = make_model()
     begin_group(context, store)
     try:
-        context.barrier()
+        begin_s = context.barrier()
         if context.rank == context.num_ranks - 1:
-            return _serve(server_state(mode, context.num_ranks - 1, num_updates), num_bytes)
-        _work(context, num_bytes, draws_s[context.rank])
-        return []
+            log = _serve(server_state(mode, context.num_ranks - 1, num_updates), model)
+            return Served(begin_s, log, model.kept)
+        _work(context, model, draws_s[context.rank])
+        return None
     finally:
         context.barrier()
         dist.destroy_process_group()
 
 
-def _work(context: RankContext, num_bytes: int, draws_s: Sequence[float]) -> None:
-    """Compute, push and pull until the server ends the training."""
+def message_bytes(num_weights: int) -> int:
+    """Return the bytes of a message with so many weights, or their gradient."""
+    return ITEM_BYTES * (1 + num_weights)
+
+
+def _work(context: RankContext, model: Model, draws_s: Sequence[float]) -> None:
+    """Compute, push and pull until the server ends the training; computing takes `draws_s`, or longer if it has to."""
     import torch
     import torch.distributed as dist
 
-    gradient, parameters = torch.zeros(num_bytes // ITEM_BYTES), torch.zeros(num_bytes // ITEM_BYTES)
+    gradient, parameters = torch.zeros(1 + len(model.weights)), torch.zeros(1 + len(model.weights))
+    parameters[1:] = model.weights
     server = context.num_ranks - 1
     for compute_s in draws_s:
-        time.sleep(compute_s)
+        end_s = time.monotonic() + compute_s
+        gradient[1:] = model.gradient(context.rank, parameters[1:])
+        time.sleep(max(0.0, end_s - time.monotonic()))
         dist.send(gradient, server)
         dist.recv(parameters, server)
         if parameters[0].item() == _OVER:
@@ -165,16 +219,14 @@ def _work(context: RankContext, num_bytes: int, draws_s: Sequence[float]) -> Non
     raise RuntimeError(f"worker {context.rank} has no compute time for iteration {len(draws_s)}")
 
 
-def _serve(state: ServerState, num_bytes: int) -> Log:
+def _serve(state: ServerState, model: Model) -> Log:
     """Serve every worker in a thread until all have received the end of the training."""
-    import torch
-
-    parameters = torch.ones(num_bytes // ITEM_BYTES)
     failures: list[BaseException] = []
+    pending: list[Any] = []
 
     def answer_or_fail(worker: int) -> None:
         try:
-            _answer(state, worker, parameters)
+            _answer(state, worker, model, pending)
         except BaseException as error:
             failures.append(error)
 
@@ -188,22 +240,35 @@ def _serve(state: ServerState, num_bytes: int) -> Log:
     return state.log
 
 
-def _answer(state: ServerState, worker: int, parameters: Any) -> None:
-    """Receive a worker's gradients one by one; apply each, wait until it may continue, and send the parameters."""
+def _answer(state: ServerState, worker: int, model: Model, pending: list[Any]) -> None:
+    """Receive a worker's gradients one by one; take each, wait until it may continue, and send the parameters.
+
+    `pending` are the gradients of all workers for the next update; like the model it is changed under the state's lock.
+    """
     import torch
     import torch.distributed as dist
 
-    gradient = torch.zeros_like(parameters)
-    over = torch.full_like(parameters, _OVER)
+    received, sent = torch.zeros(1 + len(model.weights)), torch.zeros(1 + len(model.weights))
     while True:
-        dist.recv(gradient, worker)
+        dist.recv(received, worker)
         with state.changed:
-            if not state.is_over and state.apply(worker):
-                parameters.add_(gradient, alpha=-_LEARNING_RATE)
-                state.changed.notify_all()
+            _take(state, worker, model, pending, received[1:])
             state.changed.wait_for(lambda: state.is_over or state.may_go_on(worker))
             state.read[worker] = state.version
             is_over = state.is_over
-        dist.send(over if is_over else parameters, worker)
+            sent[0], sent[1:] = _OVER if is_over else _GOES_ON, model.weights
+        dist.send(sent, worker)
         if is_over:
             return
+
+
+def _take(state: ServerState, worker: int, model: Model, pending: list[Any], gradient: Any) -> None:
+    """Use a gradient or drop it; update the model if an update is complete."""
+    before = state.version
+    if state.is_over or not state.apply(worker):
+        return
+    pending.append(gradient.clone())
+    if state.version > before:
+        model.update(pending)
+        pending.clear()
+    state.changed.notify_all()

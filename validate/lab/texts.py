@@ -26,7 +26,12 @@ def place_text(layout: Layout, megabits_per_s: float) -> str:
 
 def mode_text(mode: Mode) -> str:
     """Return the name of a server's mode."""
-    words = {"server": "waits for all", "backup": f"does without {mode.backups}", "async": "asynchronous"}
+    words = {
+        "server": "waits for all",
+        "backup": f"does without {mode.backups}",
+        "async": "asynchronous",
+        "softsync": f"softsync {mode.n}",
+    }
     return words.get(mode.kind, f"staleness bound {mode.bound}")
 
 

@@ -1,7 +1,7 @@
 """Tasks that a scenario may train: small models with their data."""
 
 from clustersim.learning.tasks.digits import Digits
-from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.learning.tasks.task import Task, TaskData, Trainee
 from clustersim.registry import Registry
 from clustersim.spec import checked_spec
 
@@ -14,4 +14,4 @@ TASKS: Registry[type[Task]] = Registry(
     check=checked_spec(Task),
 )
 
-__all__ = ["TASKS", "Task", "Trainee"]
+__all__ = ["TASKS", "Task", "TaskData", "Trainee"]

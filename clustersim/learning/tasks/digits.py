@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.learning.tasks.task import Task, TaskData, Trainee
 from clustersim.spec import Count
 
 
@@ -23,6 +23,9 @@ class Digits(Task):
 
     def title(self) -> str:
         return f"a perceptron with {self.hidden} hidden units on 1,437 handwritten digits"
+
+    def data(self) -> TaskData:
+        return TaskData(1437, has_labels=True, has_accuracy=True)
 
     def trainee(self, seed: int) -> Trainee:
         from clustersim.learning.training.digits import digits_trainee

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,6 +11,18 @@ from clustersim.spec import Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+class TaskData(NamedTuple):
+    """What is known of the data of a task; None is not known without reading them.
+
+    `num_samples` are trained on. With `has_labels` each has a class, and with `has_accuracy` an evaluation counts how
+    many are right.
+    """
+
+    num_samples: int | None = None
+    has_labels: bool | None = None
+    has_accuracy: bool | None = None
 
 
 class Trainee(Protocol):
@@ -57,3 +69,7 @@ class Task(Spec):
     def missing(self) -> list[str]:
         """Return the packages that the task needs, besides torch, and that are not installed."""
         return []
+
+    def data(self) -> TaskData:
+        """Return what is known of the data without reading them, so that a scenario is checked without torch."""
+        return TaskData()

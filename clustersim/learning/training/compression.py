@@ -14,23 +14,24 @@ class WorkerCompression:
     """What others receive of the vectors of one worker.
 
     A compression that keeps a residual adds it to the next gradient (error feedback; Seide et al., 2014), so what was
-    sent and the residual together are the sum of all gradients. Chance (int8's rounding) depends on seed and worker.
+    sent and the `residual` [num_weights] together are the sum of all gradients. Chance (int8's rounding) depends on
+    seed and worker.
     """
 
     def __init__(self, compression: Compression, seed: int, worker: int):
         self._compression = compression
         self._rng = stream(seed, "learning", "compression", worker)
         self._keeps_residual = compression.residual_bytes_per_parameter > 0
-        self._residual: np.ndarray | None = None
+        self.residual: np.ndarray | None = None
 
     def sent(self, gradient: Tensor) -> Tensor:
         """Return what others receive of the next gradient [num_weights]; keep the rest of it."""
         values = gradient.numpy()
-        if self._residual is not None:
-            values = values + self._residual
+        if self.residual is not None:
+            values = values + self.residual
         sent = self._compression.decoded(values, self._rng)
         if self._keeps_residual:
-            self._residual = values - sent
+            self.residual = values - sent
         return torch.from_numpy(sent)
 
     def sent_weights(self, weights: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def replay(
     on_progress: Callable[[float], None],
 ) -> SeedRun:
     """Return what came of a training; parameters as of `train`."""
-    with _repeatable(seed):
+    with repeatable(seed):
         recorder = Recorder(trainee, spec, order.num_updates, on_progress)
         return training(order, spec, trainee, seed, compression).run(recorder)
 
@@ -50,7 +50,7 @@ def training(
 
 
 @contextmanager
-def _repeatable(seed: int) -> Iterator[None]:
+def repeatable(seed: int) -> Iterator[None]:
     """Run torch on one thread, so that sums are the same in any process, with a random state of its own (dropout)."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)

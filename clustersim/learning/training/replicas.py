@@ -21,7 +21,8 @@ class ReplicaTraining:
     """A training in the order of events of workers with their own weights [num_workers, num_weights].
 
     Every worker keeps the state of its own optimizer when weights are averaged. Gradients stay on their worker: a
-    compression changes the weights that are averaged. Outer gradients are averaged in full precision.
+    compression changes the weights that are averaged. Outer gradients are averaged in full precision. The mean of all
+    weights moves by the mean of the workers' steps, so the rate is scaled as for an update with all their gradients.
     """
 
     def __init__(
@@ -65,7 +66,8 @@ class ReplicaTraining:
     def _apply(self, worker: int, num_updates: int) -> None:
         gradient = self._read[worker]
         assert gradient is not None
-        self._updaters[worker].step(gradient, self._optimizer.factor(self._num_updates / num_updates, 1))
+        factor = self._optimizer.factor(self._num_updates / num_updates, self._order.num_workers)
+        self._updaters[worker].step(gradient, factor)
         self._num_updates += 1
 
     def _pair(self, pair: list[int]) -> None:

@@ -9,7 +9,7 @@ from clustersim.errors import InputError, SimulationError
 from clustersim.results import PointError
 from clustersim.results.point_error import RETRIED_KINDS
 from clustersim.scenario import Scenario
-from clustersim.simulate import Workloads, fit_scenario
+from clustersim.simulate import Workloads, check_can_learn, fit_scenario
 from clustersim.sweep.executor import Executor
 from clustersim.sweep.ledger.entry import lost_entry, make_entry
 from clustersim.sweep.ledger.ledger import SweepLedger
@@ -33,14 +33,18 @@ def fill(
     strict: bool = False,
     point_timeout_s: float | None = None,
     progress: Progress = lambda share, what: None,
+    learns: bool = True,
 ) -> SweepInLedger:
     """Simulate the points of a scenario, or of a shard, that a ledger lacks; return the sweep in the ledger.
 
     Points are made, simulated and kept one after the other, so that memory does not grow with their number. With
     `retry` points that were stuck or took too long are simulated again. If `strict`, a point without a forecast raises
-    InputError or SimulationError.
+    InputError or SimulationError. Unless it `learns`, the task of `learning` is not trained, and each point is kept as
+    that of a scenario without that key.
     """
-    sweep, part = ledger.begin(loaded, exact, shard), shard or SweepShard()
+    if learns:
+        check_can_learn(loaded)
+    sweep, part = ledger.begin(loaded, exact, shard, learns), shard or SweepShard()
     if strict:
         _check_kept(sweep, part, retry)
     numbers = ledger.left(sweep, part, retry)
@@ -53,7 +57,7 @@ def fill(
         for number in numbers:
             if not ledger.has_forecast(sweep, number):
                 taken.append(number)
-                yield PointTask(trees[number], exact, found, detail=False, timeout_s=point_timeout_s)
+                yield PointTask(trees[number], exact, found, detail=False, timeout_s=point_timeout_s, learns=learns)
 
     total = part.count(len(trees))
     told = _Told(progress, total - len(numbers), total)

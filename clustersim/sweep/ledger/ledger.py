@@ -83,12 +83,17 @@ class SweepLedger:
             raise InputError(Mistake(message, file=str(self.path), got=name, allowed=names))
         return found[0]
 
-    def begin(self, loaded: Scenario, exact: bool = False, shard: SweepShard | None = None) -> SweepInLedger:
-        """Return the sweep of a scenario, noted with its points unless the ledger has it."""
+    def begin(
+        self, loaded: Scenario, exact: bool = False, shard: SweepShard | None = None, learns: bool = True
+    ) -> SweepInLedger:
+        """Return the sweep of a scenario, noted with its points unless the ledger has it.
+
+        A sweep that `learns` is another one than that of the same scenario that does not.
+        """
         scenario, text = json.dumps({"name": loaded.name, **loaded.raw}, ensure_ascii=False), loaded.yaml()
         digest = hashlib.sha256(canonical([__version__, exact, text, loaded.name]).encode())
         trees = loaded.trees()
-        with explained(self.path), self._listed(_points(loaded, exact, digest)), transaction(self.store):
+        with explained(self.path), self._listed(_points(loaded, exact, learns, digest)), transaction(self.store):
             head = digest.hexdigest(), loaded.name, trees[0].seed, exact, len(trees), scenario, text, time.time()
             number = self._noted(head)
             if shard is not None:
@@ -173,9 +178,9 @@ class SweepLedger:
             yield from self.store.execute(f"{failed} ORDER BY digest, number")
 
 
-def _points(loaded: Scenario, exact: bool, digest: hashlib._Hash) -> Iterator[tuple[object, ...]]:
+def _points(loaded: Scenario, exact: bool, learns: bool, digest: hashlib._Hash) -> Iterator[tuple[object, ...]]:
     """Yield the row of each point, and add it to a digest."""
-    keys = LedgerKeys(loaded, exact)
+    keys = LedgerKeys(loaded, exact, learns)
     for tree in loaded.trees():
         axes = json.dumps(dict(tree.axes), ensure_ascii=False)
         point = tree.number, keys.key(tree), tree.num_gpus, axes

@@ -10,36 +10,46 @@ from typing import Any
 
 from clustersim.errors import InputError
 from clustersim.kernels.measured_tables import find_tables
+from clustersim.learning import package_versions
 from clustersim.reading import TreeNode, with_files
-from clustersim.scenario import PointTree, Scenario
+from clustersim.scenario import Point, PointTree, Scenario
 from clustersim.scenario.validate import open_topology
 from clustersim.sweep.batch import WorkerVersions
 
+_LEARNING = "learning"
 _WORDS = ("name", "description", "$schema")
 """Keys of a scenario that no forecast depends on."""
 
 
 class LedgerKeys:
-    """The keys of the points of one scenario. Files that several points name are read once."""
+    """The keys of the points of one scenario. Files that several points name are read once.
 
-    def __init__(self, loaded: Scenario, exact: bool):
+    Unless it `learns`, a point has the same key as without `learning`. A trained one depends on the versions of the
+    packages that train.
+    """
+
+    def __init__(self, loaded: Scenario, exact: bool, learns: bool = True):
         tables = find_tables()
         self._same = {
             "exact": exact,
             "tables": None if tables is None else tables.package,
             "workers": WorkerVersions.here(),
-            "anchors": [[run.measured.model_dump_json(), run.point.model_dump_json()] for run in loaded.anchors],
+            "anchors": [[run.measured.model_dump_json(), _untrained(run.point)] for run in loaded.anchors],
         }
+        self._learns = learns
         self._clusters: dict[tuple[str, str | None], TreeNode | None] = {}
         self._digests: dict[str, str] = {}
 
     def key(self, tree: PointTree) -> str:
         """Return the SHA-256 of all that the forecast of a point depends on, in hexadecimal digits."""
-        cluster = self._cluster(tree.root)
-        named = [tree.root] if cluster is None else [tree.root, cluster]
+        is_trained = self._learns and tree.root.child(_LEARNING) is not None
+        root = tree.root if is_trained else _without_learning(tree.root)
+        cluster = self._cluster(root)
+        named = [root] if cluster is None else [root, cluster]
         document = {
             **self._same,
-            "keys": {key: node.plain() for key, node in tree.root.children.items() if key not in _WORDS},
+            **({"trained with": package_versions()} if is_trained else {}),
+            "keys": {key: node.plain() for key, node in root.children.items() if key not in _WORDS},
             "cluster": None if cluster is None else cluster.plain(),
             "files": dict(found for root in named for found in self._files(root)),
             "seed": tree.seed,
@@ -66,6 +76,21 @@ class LedgerKeys:
                 self._digests[text] = _digest_of(Path(text)) if text and "\0" not in text else ""
             if self._digests[text]:
                 yield text, self._digests[text]
+
+
+def _without_learning(root: TreeNode) -> TreeNode:
+    return root.with_value({key: node for key, node in root.children.items() if key != _LEARNING})
+
+
+def _untrained(point: Point) -> str:
+    """Return the keys of a measured run, which is forecast without any training."""
+    return json.dumps(_unlearnt(point.model_dump(mode="json")))
+
+
+def _unlearnt(keys: dict[str, Any]) -> dict[str, Any]:
+    jobs = keys["jobs"]
+    kept = {key: value for key, value in keys.items() if key != _LEARNING}
+    return kept if isinstance(jobs, int) else {**kept, "jobs": [_unlearnt(job) for job in jobs]}
 
 
 def canonical(document: Any) -> str:
