@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil, floor, log10
 
 import numpy as np
@@ -15,7 +16,7 @@ from clustersim.report.palette import series_colour, series_dash, series_marker
 from clustersim.report.trainings import Comparison, Training, comparisons
 from clustersim.report.words import count, duration, plot_text, plural, shortened, time_unit
 from clustersim.results import Sweep
-from clustersim.results.learning import CurvePoint
+from clustersim.results.learning import Curve, CurvePoint
 
 MAX_CURVES = 8
 """Curves that can be told apart; of more, the best ones and the last are drawn."""
@@ -26,6 +27,9 @@ MAX_POINTS = 120
 _MOST_MARKERS = 9
 _HEADROOM = 1.3
 """Factor of the axis of time beyond the slowest run that reaches the target."""
+
+_PAD = 0.06
+"""Space above and below the curves, as a share of the axis: enough for the name of the target."""
 
 _DIVERGED = 3.0
 """Factor of the loss of the first weights above which curves leave the figure."""
@@ -105,7 +109,8 @@ def chosen(trainings: Sequence[Training], most: int = MAX_CURVES) -> tuple[list[
 def _line(training: Training, metric: Metric) -> LearningLine:
     """Return a line; its seeds are the mean curve alone where their evaluations are not known or are others."""
     learning = training.learning
-    curves = [curve for curve in seed_curves(learning) if len(curve) == len(learning.curve)] or [learning.curve]
+    forward = [_forward(curve) for curve in seed_curves(learning)]
+    curves = [curve for curve in forward if len(curve) == len(learning.curve)] or [learning.curve]
     values = np.array([[_value(point, metric) for point in curve] for curve in curves])
     best = (np.minimum if metric == "loss" else np.maximum).accumulate(values, axis=1)
     places = _thinned(len(learning.curve))
@@ -122,6 +127,12 @@ def _line(training: Training, metric: Metric) -> LearningLine:
         samples_to_target=learning.samples_to_target if is_target else None,
         diverged=learning.diverged,
     )
+
+
+def _forward(curve: Curve) -> Curve:
+    """Return a curve without the updates that are made again after a failure."""
+    most = [-1, *accumulate((point.updates for point in curve), max)]
+    return tuple(point for point, before in zip(curve, most, strict=False) if point.updates > before)
 
 
 def _value(point: CurvePoint, metric: Metric) -> float:
@@ -226,7 +237,7 @@ class _Scale:
         if not self.is_log:
             return {"range": self._linear_range()}
         low, high = log10(self._least), log10(self._most)
-        pad = 0.04 * (high - low)
+        pad = _PAD * (high - low)
         ticks = self._ticks()
         ends = [-high - pad, -low + pad] if self.metric == "accuracy" else [low - pad, high + pad]
         return {
@@ -237,7 +248,7 @@ class _Scale:
 
     def _linear_range(self) -> list[float]:
         ends = [self._least, self._most] if self.metric == "loss" else [1 - self._most, 1 - self._least]
-        pad = 0.05 * (ends[1] - ends[0]) or 0.05
+        pad = _PAD * (ends[1] - ends[0]) or _PAD
         return [ends[0] - pad, ends[1] + pad]
 
     def _ticks(self) -> list[float]:
@@ -300,7 +311,7 @@ def _after(data: LearningCurves, line: LearningLine) -> str:
     """Return what the legend says after the name of a run: when it reaches the target."""
     if line.diverged:
         return ", diverged"
-    if data.target is None or len(data.lines) == 1:
+    if data.target is None or all(each.time_to_target_s is None for each in data.lines):
         return ""
     return ", not reached" if line.time_to_target_s is None else f", {duration(line.time_to_target_s)}"
 
