@@ -22,7 +22,7 @@ NEEDS = {
     "mpi4py": ["clustersim/sweep/mpi.py"],
     "dash": ["clustersim/what_if/app/page.py", "clustersim/what_if/app/controls.py"],
     "onnx": [f"clustersim/interchange/onnx_model/{name}.py" for name in _ONNX_MODEL],
-    "mnist1d": ["clustersim/learning/training/mnist1d.py"],
+    "mnist1d": ["clustersim/learning/training/mnist1d.py", "tests/learning/training/test_tasks.py"],
     "sklearn": ["clustersim/learning/training/digits.py"],
     "torch": [
         *(f"clustersim/interchange/torch_model/{name}.py" for name in _TORCH_MODEL),
