@@ -437,3 +437,17 @@ def test_a_late_gradient_is_dropped_after_the_update_that_it_missed() -> None:
         log.add(row)
     moved = [row._replace(time_s=row.time_s - 1.0) for row in (own[0], own[2], late, own[3])]
     assert list(_in_order_of_versions(log, 1.0).rows()) == moved
+
+
+SHIPPED = ("dualpipe", "local-fields", "one-weird-trick", "paths", "pipedream", "recurrent-stages", "two-jobs")
+"""Scenarios whose layouts or jobs are none of those above."""
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_laws_in_shipped_scenarios(name: str) -> None:
+    point = load_scenario(name).points()[0].point
+    setups = setups_of(point)
+    jobs = list(zip(point.each_job(), setups, strict=True)) if len(setups) > 1 else []
+    order = training_order(setups[0], 0, 3, jobs=jobs)
+    assert order.num_workers == setups[0].num_workers
+    check_laws(order, 3, gradients_per_update(setups[0]))
