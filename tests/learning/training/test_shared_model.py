@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from clustersim.learning import SharedModelOrder, Trainee
-from clustersim.learning.training.digits import digits_trainee
 from clustersim.learning.training.replay import repeatable
 from clustersim.learning.training.samples import WorkerSamples, pools
 from clustersim.learning.training.shared_model import SharedModelTraining, last_read
 from clustersim.results import ALL_WORKERS
 
 from .orders import random_asynchronous, shared, stale, synchronous
-from .runs import SEED, Trained, spec
+from .runs import SEED, Trained, digits, spec
 from .trainees import Regression
 
 pytestmark = pytest.mark.learning
@@ -37,7 +36,7 @@ def worker_samples(trainee: Trainee, worker: int, batch: int, num_workers: int =
 @pytest.mark.parametrize("hidden", [7, 64])
 def test_one_asynchronous_worker_is_plain_sgd_bit_for_bit(kind: str, hidden: int) -> None:
     num_updates, batch = 60, 16
-    trainee = digits_trainee(hidden, SEED)
+    trainee = digits(hidden, SEED)
     trained = Trained(random_asynchronous(1, num_updates), spec(batch, 0.02, kind), trainee)
     with repeatable(SEED):
         plain = plain_training(OPTIMIZERS[kind], hidden, num_updates, worker_samples(trainee, 0, batch))
