@@ -66,8 +66,8 @@ def _length_mistakes(spec: LearningSpec, num_samples: int) -> Iterator[Mistake]:
     seeds = "" if spec.seeds == 1 else f" over {spec.seeds} seeds"
     remedy = f"epochs: {epochs:g}"
     message = (
-        f"{gradients:,.0f} gradients{seeds} are too many to compute, at most {MOST_GRADIENTS:,}: take {remedy}, "
-        f"or batch: {batch}"
+        f"{gradients:,.0f} gradients{seeds} are too many to compute (got epochs: {spec.epochs:g}), at most "
+        f"{MOST_GRADIENTS:,}: take {remedy}, or batch: {batch}"
     )
     got, allowed = f"{spec.epochs:g} epochs", f"at most {epochs:g} epochs"
     yield Mistake(message, "learning.epochs", got=got, allowed=allowed, remedy=remedy)

@@ -41,7 +41,9 @@ class Target(Spec):
         given = [key for key in ("loss", "accuracy") if getattr(self, key) is not None]
         if len(given) != 1:
             got = " and ".join(given) or "neither"
-            raise InputError("a target is a loss or an accuracy; give one", got=got, allowed="loss or accuracy")
+            raise InputError(
+                f"a target is a loss or an accuracy; give one (got {got})", got=got, allowed="loss or accuracy"
+            )
         return self
 
     @property
