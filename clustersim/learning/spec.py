@@ -82,7 +82,7 @@ class LearningSpec(Spec):
     seeds: Count = Field(
         default=1,
         le=1000,
-        description="trainings with different weights, samples and simulated luck, for an interval",
+        description="trainings with different weights, samples and random draws of the simulation, for an interval",
     )
     target: Target | None = Field(default=None, description="when the model is good enough: {accuracy: 0.95}")
     evaluate_every: Count | None = Field(

@@ -78,7 +78,7 @@ def _trained(loaded: Scenario) -> list[tuple[PointTree, LearningSpec, int]]:
 class Training:
     """A task that can be trained: it is installed, and goes together with the point.
 
-    Each seed has its own weights, samples and simulated luck: seed number k has the luck of replicate k. `jobs` are all
+    Each seed has its own weights, samples and simulation: seed number k has the random draws of replicate k. `jobs` are all
     jobs on the cluster, if there are several; the first one trains.
     """
 
