@@ -48,7 +48,7 @@ class LearningRun:
     update at the first time at which it is made. `seed_curves` [seeds] has each; it goes back where a failure loses
     updates. `consensus` are rows of (seconds, distance) of the first seed where workers have their own weights: the
     root mean square distance of these from their mean, over the length of the mean. `noise` are rows of (updates,
-    gradient noise scale in samples) of the first seed.
+    gradient noise scale in samples) of the first seed. `settings` says how it was trained, in a few words.
     """
 
     task: str
@@ -68,6 +68,7 @@ class LearningRun:
     consensus: Rows = ()
     noise: Rows = ()
     diverged: int = 0
+    settings: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values; points of curves are [seconds, updates, loss, accuracy]."""
