@@ -26,7 +26,7 @@ def learning_mistakes(
         yield from _length_mistakes(spec, data.num_samples)
     every = spec.evaluate_every
     if num_updates is not None and every is not None and every > num_updates:
-        message = f"the training has {num_updates:,} updates in all, so none is evaluated every {every:,}"
+        message = f"the training has {num_updates:,} updates in all (got {every:,}); take at most {num_updates}"
         allowed = f"at most {num_updates}"
         yield Mistake(message, "learning.evaluate_every", got=str(every), allowed=allowed, remedy=str(num_updates))
 
