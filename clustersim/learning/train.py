@@ -36,7 +36,7 @@ def check_installed(spec: LearningSpec) -> None:
             allowed="clustersim[learning]",
             key="learning.task",
         )
-    spec.task.check()
+    spec.trained.check()
 
 
 def training_s(spec: LearningSpec) -> float:
