@@ -66,7 +66,7 @@ class ScaleSpec(Spec):
         """Return what the forecast assumes, as sentences."""
         return (
             f"learning.scale: the gradient noise scale is {self.noise_scale:g} {self.unit} all the time, and the batch "
-            "beyond which training gains little; measured noise scales grow as the loss falls, and may be several times "
+            "beyond which training gains little; measured noise scales grow as the loss falls and may be several times "
             "that batch",
             "learning.scale: updates to the same loss are in proportion to 1 + noise scale / batch (McCandlish et al., "
             "2018), with the best learning rate for each batch, its warm-up and schedule as shares of the training",

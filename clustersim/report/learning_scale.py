@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log10
 
-from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend
+from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend, log_ticks
 from clustersim.report.palette import series_colour, series_marker
 from clustersim.report.series import run_label, series
 from clustersim.report.words import amount, count, gpus, listed, long_duration, percent, plot_text
@@ -14,12 +14,12 @@ from clustersim.results import Run, Sweep
 from clustersim.results.learning_scale import LearningScale
 
 _UNITS = (("days", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
-_MOST_NAMED = 3
+_MOST_NAMED, _MOST_TIMES = 3, 8
 
 
 @dataclass(frozen=True)
 class ScalePoint:
-    """One run: its GPUs, batch, updates and seconds to train; the smallest batch needs `sample_efficiency` of its samples."""
+    """One run: its GPUs, batch, updates and seconds to train; small batches need `sample_efficiency` of its samples."""
 
     num_gpus: int
     batch: float
@@ -62,6 +62,18 @@ def learning_scale_data(sweep: Sweep) -> ScaleFigure | None:
     return ScaleFigure(_title(lines, forecasts[0]), forecasts[0].noise_scale, forecasts[0].unit, lines, _note(sweep))
 
 
+def learning_scale_lines(sweep: Sweep) -> list[str]:
+    """Return the time to train of each run on a line for each series, and why runs have none; for a terminal."""
+    data = learning_scale_data(sweep)
+    if data is None:
+        return []
+    lines = [data.title]
+    for line in data.lines:
+        times = listed([f"{long_duration(point.time_s)} on {gpus(point.num_gpus)}" for point in line.points[:_MOST_TIMES]])
+        lines.append(f"time to train{f' ({line.label})' if line.label else ''}: {times}")
+    return [f"another batch: {each}" for each in (*lines, data.note) if each]
+
+
 def _is_known(run: Run) -> bool:
     return run.learning_scale is not None and run.learning_scale.time_s is not None
 
@@ -85,7 +97,7 @@ def _title(lines: Sequence[ScaleLine], scale: LearningScale) -> str:
     if not lines:
         return "The formula for another batch holds for none of the runs"
     line, best = min(((line, point) for line in lines for point in line.points), key=lambda pair: pair[1].time_s)
-    name = f"{line.label}: " if line.label and len(lines) > 1 else ""
+    name = f"{line.label[:1].upper()}{line.label[1:]}: " if line.label and len(lines) > 1 else ""
     fastest = f"{name}{long_duration(best.time_s)} to train on {gpus(best.num_gpus)}"
     critical = f"{amount(scale.noise_scale)} {scale.unit}"
     if line.critical_gpus is None:
@@ -128,7 +140,7 @@ def draw_learning_scale(data: ScaleFigure) -> Figure:
     drawn = layout(
         360,
         xaxis=axis("GPUs", type="log", **ticks),
-        yaxis=axis(f"time to train ({unit})", type="log", dtick="D2"),
+        yaxis=axis(f"time to train ({unit})", type="log", **log_ticks([value / factor for value in seconds] or [1.0])),
         showlegend=len(data.lines) > 1,
         legend=legend(),
         **marks,

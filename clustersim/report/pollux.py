@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend, names_over
+from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend, log_ticks, names_over
 from clustersim.report.trainings import comparisons
 from clustersim.report.words import count, plot_text, shortened, times
 from clustersim.results import Sweep
@@ -85,6 +85,7 @@ def draw_pollux(data: PolluxPanel) -> Figure:
         {**mark, "name": "as trained", "x": [line.measured for line in data.lines], "hovertext": hover,
          "marker": {"size": 12, "color": "@series0"}},
     ]  # fmt: skip
+    ticks = log_ticks([1.0, *(value for line in data.lines for value in (line.predicted, line.measured))])
     where = f"{data.where}. " if data.where else ""
     one: Json = {"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
     rows = axis(
@@ -93,9 +94,7 @@ def draw_pollux(data: PolluxPanel) -> Figure:
     )  # fmt: skip
     drawn = layout(
         130 + 34 * len(names),
-        xaxis=axis(
-            "samples to the target, relative to the reference", type="log", dtick="D1", minor={"showgrid": False}
-        ),
+        xaxis=axis("samples to the target, relative to the reference", type="log", **ticks),
         yaxis=rows,
         shapes=[{**one, "line": {"color": "@muted", "dash": "dash", "width": 1.2}, "layer": "below"}],
         showlegend=True,
@@ -106,7 +105,7 @@ def draw_pollux(data: PolluxPanel) -> Figure:
         f"{count(round(data.noise_scale))} samples until the target). The formula is (noise scale + batch) / (noise "
         "scale + batch of the reference). It is for fresh gradients and knows no staleness."
     )
-    narrow = {**names_over(names), "height": 150 + 48 * len(names), "xaxis": {"dtick": 1}}
+    narrow = {**names_over(names), "height": 150 + 48 * len(names)}
     return Figure(data.title, subtitle, traces, drawn, narrow, table=_table(data))
 
 
