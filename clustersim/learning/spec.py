@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -14,9 +17,13 @@ from clustersim.spec import Count, Spec, union_of
 
 
 def _known_task(value: Any) -> Any:
+    """Return a task as a map with its `kind`."""
     if isinstance(value, str):
         TASKS[value]
         return {"kind": value}
+    if isinstance(value, Mapping) and "kind" not in value:
+        named = [kind for kind, task in TASKS.items() if task.named_by in value]
+        return {"kind": named[0], **value} if len(named) == 1 else value
     return value
 
 
@@ -69,7 +76,9 @@ class LearningSpec(Spec):
     """
 
     task: AnyTask | None = Field(
-        default=None, description="what is trained: a task by name, or {kind: ..., and its keys}; nothing if left out"
+        default=None,
+        description="what is trained: a task by name, {kind: ..., and its keys}, or {module: my_task.py} for a model "
+        "and data of your own, whose code is run; nothing if left out",
     )
     optimizer: AnyLearningOptimizer = Field(
         default=LearningOptimizer(), description="how it is updated: a kind, or {kind: ..., rate: ...}"
@@ -121,3 +130,12 @@ class LearningSpec(Spec):
         50
         """
         return max(1, round(self.epochs * num_samples / (self.batch * gradients_per_update)))
+
+
+def _read_tasks() -> None:
+    """Let `learning` have the tasks that the table has now."""
+    LearningSpec.model_fields["task"].annotation = reduce(or_, TASKS.values())
+    LearningSpec.model_rebuild(force=True)
+
+
+TASKS.on_register(_read_tasks)

@@ -23,7 +23,10 @@ PACKAGES = ("torch", "scikit-learn", "mnist1d")
 
 
 def check_installed(spec: LearningSpec) -> None:
-    """Raise NotInstalledError if the training needs packages that are not installed. It imports none of them."""
+    """Raise NotInstalledError if the training needs packages that are not installed, and InputError for wrong files.
+
+    It imports no package.
+    """
     missing = [*([] if find_spec("torch") else ["torch"]), *spec.trained.missing()]
     if missing:
         raise NotInstalledError(
@@ -33,6 +36,7 @@ def check_installed(spec: LearningSpec) -> None:
             allowed="clustersim[learning]",
             key="learning.task",
         )
+    spec.trained.check()
 
 
 def training_s(spec: LearningSpec) -> float:

@@ -22,13 +22,16 @@ _EQUAL = 1.01
 _COARSE = 0.05
 """Share of the levels at the beginning in which a lead does not count: a training has few evaluations there."""
 
+_ALIKE = 0.8
+"""Share of the levels of a lead at which another training has to be as fast, to be an equal."""
+
 _LEAST_ERROR, _TINY_S = 1e-4, 1e-12
 
 
 class Lead(NamedTuple):
     """The levels from one to another at which a training is the first.
 
-    `first` is its number among the trainings, and `equals` are the numbers of those that are as fast all the time.
+    `first` is its number among the trainings, and `equals` are the numbers of those that are as fast at most of them.
     `level` is the last loss or accuracy, and `seconds` is when the first training reaches it, a mean over seeds.
     """
 
@@ -144,7 +147,7 @@ def _segments(is_first: np.ndarray, means: np.ndarray) -> list[tuple[int, tuple[
         end = max(ends)
         # the greedy choice of the longest stretch gives the fewest changes
         first = min((number for number, each in enumerate(ends) if each == end), key=lambda n: means[n, end - 1])
-        equals = tuple(n for n in range(len(ends)) if n != first and is_first[n, begin:end].all())
+        equals = tuple(n for n in range(len(ends)) if n != first and is_first[n, begin:end].mean() >= _ALIKE)
         if found or end > _COARSE * num_levels or end == num_levels:
             found.append((first, equals, end))
         begin = end

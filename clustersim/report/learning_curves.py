@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil, floor, log10
+
+import numpy as np
 
 from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend
 from clustersim.report.leaders import Metric, error_of, seed_curves, value_of
@@ -13,7 +16,7 @@ from clustersim.report.palette import series_colour, series_dash, series_marker
 from clustersim.report.trainings import Comparison, Training, comparisons
 from clustersim.report.words import count, duration, plot_text, plural, shortened, time_unit
 from clustersim.results import Sweep
-from clustersim.results.learning import CurvePoint
+from clustersim.results.learning import Curve, CurvePoint
 
 MAX_CURVES = 8
 """Curves that can be told apart; of more, the best ones and the last are drawn."""
@@ -25,21 +28,25 @@ _MOST_MARKERS = 9
 _HEADROOM = 1.3
 """Factor of the axis of time beyond the slowest run that reaches the target."""
 
+_PAD = 0.06
+"""Space above and below the curves, as a share of the axis: enough for the name of the target."""
+
 _DIVERGED = 3.0
 """Factor of the loss of the first weights above which curves leave the figure."""
 
 
 @dataclass(frozen=True)
 class LearningLine:
-    """One run: means over seeds [num_points], the lowest and the highest seed, and when it reaches the target.
+    """One run [num_points]: the mean over seeds, of every evaluation and of the best so far, and the seeds' ends of it.
 
-    `values` are losses or accuracies, `samples` those of the task whose gradients are applied.
+    Values are losses or accuracies. `samples` are those of the task whose gradients are applied.
     """
 
     label: str
     seconds: list[float]
     samples: list[float]
     values: list[float]
+    best: list[float]
     low: list[float]
     high: list[float]
     time_to_target_s: float | None
@@ -100,31 +107,38 @@ def chosen(trainings: Sequence[Training], most: int = MAX_CURVES) -> tuple[list[
 
 
 def _line(training: Training, metric: Metric) -> LearningLine:
-    """Return a line; a point is left out where a value is unknown."""
+    """Return a line; its seeds are the mean curve alone where their evaluations are not known or are others."""
     learning = training.learning
+    forward = [_forward(curve) for curve in seed_curves(learning)]
+    curves = [curve for curve in forward if len(curve) == len(learning.curve)] or [learning.curve]
+    values = np.array([[_value(point, metric) for point in curve] for curve in curves])
+    best = (np.minimum if metric == "loss" else np.maximum).accumulate(values, axis=1)
     places = _thinned(len(learning.curve))
-    curves = [curve for curve in seed_curves(learning) if len(curve) == len(learning.curve)] or [learning.curve]
-    points = [learning.curve[place] for place in places]
-    ranges = [_range([curve[place] for curve in curves], metric) for place in places]
-    mean = [value_of(point, metric) for point in points]
-    known = [number for number, value in enumerate(mean) if value is not None]
     is_target = learning.target_metric == metric
     return LearningLine(
         label=training.label or "the training",
-        seconds=[points[number].seconds for number in known],
-        samples=[points[number].updates * learning.samples_per_update for number in known],
-        values=[float(mean[number] or 0.0) for number in known],
-        low=[ranges[number][0] for number in known],
-        high=[ranges[number][1] for number in known],
+        seconds=[learning.curve[place].seconds for place in places],
+        samples=[learning.curve[place].updates * learning.samples_per_update for place in places],
+        values=values.mean(axis=0)[places].tolist(),
+        best=best.mean(axis=0)[places].tolist(),
+        low=best.min(axis=0)[places].tolist(),
+        high=best.max(axis=0)[places].tolist(),
         time_to_target_s=learning.time_to_target_s if is_target else None,
         samples_to_target=learning.samples_to_target if is_target else None,
         diverged=learning.diverged,
     )
 
 
-def _range(points: Sequence[CurvePoint], metric: Metric) -> tuple[float, float]:
-    values = [value for point in points if (value := value_of(point, metric)) is not None] or [0.0]
-    return min(values), max(values)
+def _forward(curve: Curve) -> Curve:
+    """Return a curve without the updates that are made again after a failure."""
+    most = [-1, *accumulate((point.updates for point in curve), max)]
+    return tuple(point for point, before in zip(curve, most, strict=False) if point.updates > before)
+
+
+def _value(point: CurvePoint, metric: Metric) -> float:
+    value = value_of(point, metric)
+    assert value is not None, metric  # comparisons have a metric only where all trainings have it
+    return value
 
 
 def _thinned(number: int) -> list[int]:
@@ -181,13 +195,16 @@ def draw_learning_curves(data: LearningCurves) -> Figure:
 
 
 def _subtitle(data: LearningCurves, scale: _Scale) -> str:
-    seeds = f"; bands hold all {data.seeds} seeds, lines are their mean" if data.seeds > 1 else "; one seed"
-    rings = "; rings: the target is reached" if any(line.time_to_target_s is not None for line in data.lines) else ""
-    spaced = "; the axis is spaced by 1 − accuracy" if data.metric == "accuracy" else ""
-    return (
-        f"{data.metric.capitalize()} of {data.task} against simulated time, and against the samples whose gradients are "
-        f"applied{seeds}{rings}{spaced if scale.is_log else ''}."
+    seeds = f", mean and range of {data.seeds} seeds" if data.seeds > 1 else ", one seed"
+    rings = (
+        "; large markers: the target is reached"
+        if any(line.time_to_target_s is not None for line in data.lines)
+        else ""
     )
+    spaced = "; the axis is spaced by 1 − accuracy" if data.metric == "accuracy" else ""
+    what = f"{data.metric.capitalize()} of {data.task} against simulated time, and against the samples that are applied"
+    thin = "; thin lines: every evaluation"
+    return f"{what}: the best so far{seeds}{thin}{rings}{spaced if scale.is_log else ''}."
 
 
 class _Scale:
@@ -220,7 +237,7 @@ class _Scale:
         if not self.is_log:
             return {"range": self._linear_range()}
         low, high = log10(self._least), log10(self._most)
-        pad = 0.04 * (high - low)
+        pad = _PAD * (high - low)
         ticks = self._ticks()
         ends = [-high - pad, -low + pad] if self.metric == "accuracy" else [low - pad, high + pad]
         return {
@@ -231,7 +248,7 @@ class _Scale:
 
     def _linear_range(self) -> list[float]:
         ends = [self._least, self._most] if self.metric == "loss" else [1 - self._most, 1 - self._least]
-        pad = 0.05 * (ends[1] - ends[0]) or 0.05
+        pad = _PAD * (ends[1] - ends[0]) or _PAD
         return [ends[0] - pad, ends[1] + pad]
 
     def _ticks(self) -> list[float]:
@@ -257,19 +274,21 @@ def _traces(data: LearningCurves, scale: _Scale, line: LearningLine, number: int
     """Return the band of the seeds and the mean, against seconds and against samples."""
     seconds = [_short(value / factor) for value in line.seconds]
     samples = [_short(value) for value in line.samples]
-    places = [_short(scale.place(value)) for value in line.values]
+    mean, best = ([_short(scale.place(value)) for value in values] for values in (line.values, line.best))
     found: list[Json] = []
     if any(high > low for low, high in zip(line.low, line.high, strict=True)):
         ends = [[_short(scale.place(value)) for value in values] for values in (line.low, line.high)]
         found += [_band(seconds, ends, number, ""), _band(samples, ends, number, "2")]
-    name = plot_text(shortened(line.label, 34)) + (" (diverged)" if line.diverged else "")
+    if mean != best:
+        found += [_thin(seconds, mean, number, ""), _thin(samples, mean, number, "2")]
+    name = plot_text(shortened(line.label, 34))
     common: Json = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": name,
+        "name": f"{name}{_after(data, line)}",
         "legendgroup": str(number),
-        "y": places,
-        "text": [value_words(data.metric, value) for value in line.values],
+        "y": best,
+        "text": [value_words(data.metric, value) for value in line.best],
         "line": {"color": series_colour(number), "width": 2.2, "dash": series_dash(number)},
         "marker": {
             "color": series_colour(number),
@@ -288,9 +307,34 @@ def _traces(data: LearningCurves, scale: _Scale, line: LearningLine, number: int
     ]  # fmt: skip
 
 
+def _after(data: LearningCurves, line: LearningLine) -> str:
+    """Return what the legend says after the name of a run: when it reaches the target."""
+    if line.diverged:
+        return ", diverged"
+    if data.target is None or all(each.time_to_target_s is None for each in data.lines):
+        return ""
+    return ", not reached" if line.time_to_target_s is None else f", {duration(line.time_to_target_s)}"
+
+
 def _short(value: float) -> float:
     """Return a number with the digits that a drawing needs."""
     return float(f"{value:.5g}")
+
+
+def _thin(x: list[float], y: list[float], number: int, place: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "xaxis": f"x{place}",
+        "yaxis": f"y{place}",
+        "line": {"color": series_colour(number), "width": 1},
+        "opacity": 0.35,
+        "legendgroup": str(number),
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
 
 
 def _band(x: list[float], ends: list[list[float]], number: int, place: str) -> Json:
@@ -383,10 +427,16 @@ def _target_words(data: LearningCurves, scale: _Scale) -> list[Json]:
 
 def _table(data: LearningCurves) -> FigureTable:
     """Return a row for each point of each run."""
-    headings = ["run", "simulated time (s)", "samples of the task", data.metric]
-    headings += [f"{data.metric}, lowest seed", f"{data.metric}, highest seed"] if data.seeds > 1 else []
+    headings = ["run", "simulated time (s)", "samples of the task", data.metric, f"best {data.metric} so far"]
+    headings += [f"{headings[-1]}, lowest seed", f"{headings[-1]}, highest seed"] if data.seeds > 1 else []
     rows: list[list[str | float | None]] = []
     for line in data.lines:
-        columns = [line.seconds, line.samples, line.values, *([line.low, line.high] if data.seeds > 1 else [])]
+        columns = [
+            line.seconds,
+            line.samples,
+            line.values,
+            line.best,
+            *([line.low, line.high] if data.seeds > 1 else []),
+        ]
         rows += [[line.label, *map(_short, row)] for row in zip(*columns, strict=True)]
     return FigureTable(headings, rows)

@@ -69,8 +69,8 @@ def learning_scale_lines(sweep: Sweep) -> list[str]:
         return []
     lines = [data.title]
     for line in data.lines:
-        times = listed([f"{long_duration(point.time_s)} on {gpus(point.num_gpus)}" for point in line.points[:_MOST_TIMES]])
-        lines.append(f"time to train{f' ({line.label})' if line.label else ''}: {times}")
+        shown = [f"{long_duration(point.time_s)} on {gpus(point.num_gpus)}" for point in line.points[:_MOST_TIMES]]
+        lines.append(f"time to train{f' ({line.label})' if line.label else ''}: {listed(shown)}")
     return [f"another batch: {each}" for each in (*lines, data.note) if each]
 
 

@@ -60,7 +60,9 @@ def title_words(comparison: Comparison, metric: Metric) -> str:
         return _capital(f"{_missed(comparison) if is_target else ''}{crossover}")
     value = value_words(metric, comparison.target or 0.0)
     first, *equals = at_target.first
-    alike = f", {_names([each.name for each in equals])} {equal_words(comparison)}" if equals else ""
+    named = {comparison.trainings[number].name for lead in comparison.leads() for number in lead.equals}
+    new = [each.name for each in equals if each.name not in named]
+    alike = f", {_names(new)} {equal_words(comparison)}" if new else ""
     return _capital(f"{crossover}; {value} is reached after {duration(_seconds(first))}{alike}")
 
 

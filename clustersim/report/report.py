@@ -17,7 +17,7 @@ from clustersim.report.run_details import RunDetails, run_details
 from clustersim.report.sections import all_runs, failing, header, how_sure, reproduce
 from clustersim.results import Sweep, write_atomically
 
-_PARTS = ("learning", "answer", "why", "how sure")
+PARTS = ("learning", "answer", "why", "how sure")
 """Parts of the page that have figures."""
 
 _MOST_BESIDE = 65
@@ -41,7 +41,7 @@ def report_html(sweep: Sweep) -> str:
     if not sweep.ran:
         return page(_title(sweep), sweep.version, [header(sweep), failing(sweep), *_end(sweep)], [], None, sweep.name)
     details = run_details(sweep)
-    panels = {where: list(_panels(sweep, details, where)) for where in _PARTS}
+    panels = {where: list(_panels(sweep, details, where)) for where in PARTS}
     html = {where: [panel.html() for panel in found] for where, found in panels.items()}
     body = [
         header(sweep),

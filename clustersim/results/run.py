@@ -380,6 +380,8 @@ class Run:
                 yield f"{name} is {getattr(self, name)!r}, not above 0"
         if self.baseline is not None and not min(self.baseline.num_gpus, self.baseline.samples_per_s) > 0:
             yield "baseline has no GPUs or no rate above 0"
+        if self.learning is not None:
+            yield from (f"learning: {text}" for text in self.learning.contradictions())
         yield from wrong_types(self.staleness, _STALENESS, "staleness")
         needed = ("mean", "p99", "histogram") if self.staleness.get("max") else ("mean",) if self.staleness else ()
         for key in needed:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from clustersim.errors import InputError, NotInstalledError
+from clustersim.errors import InputError
 from clustersim.execution.job import OnProgress
 from clustersim.failures.wall_clock import first_wall_s, stretched, work_spans
 from clustersim.learning import (
@@ -37,12 +37,12 @@ _LOOKED_AT = 1000
 
 
 def check_can_learn(loaded: Scenario) -> None:
-    """Raise InputError if the points of a scenario need packages that are not installed, before any is simulated."""
+    """Raise InputError if a point needs packages that are not installed, or wrong files, before any is simulated."""
     for tree, spec, _ in _trained(loaded):
         try:
             check_installed(spec)
-        except NotInstalledError as error:
-            raise NotInstalledError(tree.located(error).mistakes) from None
+        except InputError as error:
+            raise type(error)(tree.located(error).mistakes) from None
 
 
 def training_cpu_s(loaded: Scenario) -> float:
@@ -78,7 +78,7 @@ def _trained(loaded: Scenario) -> list[tuple[PointTree, LearningSpec, int]]:
 class Training:
     """A task that can be trained: it is installed, and goes together with the point.
 
-    Each seed has its own weights, samples and simulated luck: seed number k has the luck of replicate k. `jobs` are all
+    Each seed has its own weights, samples and random times: seed number k has those of replicate k. `jobs` are all
     jobs on the cluster, if there are several; the first one trains.
     """
 
@@ -142,8 +142,8 @@ class Training:
         """Return what is trained and what is not, as sentences."""
         task, model, point = self.spec.trained.title(), self.setup.point.model, self.setup.point
         sentences = [
-            f"Loss and accuracy are those of {task}, really trained in the order in which the workers' reads and writes "
-            f"of weights were simulated. {model} itself is not trained: it decides only how long gradients take to be "
+            f"Loss and accuracy are those of {task}, really trained in the order in which the workers' reads and "
+            f"writes of weights were simulated. {model} itself is not trained: it decides only how long gradients take to be "
             "computed and exchanged.",
             "A worker computes each gradient on one version of all weights, even if several servers hold them.",
         ]

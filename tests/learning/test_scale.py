@@ -129,7 +129,8 @@ def scenario(**keys: Any) -> dict[str, Any]:
 def test_run_has_the_forecast_without_training():
     run = simulate(scenario())
     found = run.learning_scale
-    assert run.learning is None and found is not None
+    assert run.learning is None
+    assert found is not None
     assert (found.batch, found.unit, found.reason) == (pytest.approx(256), "samples", None)
     assert found.steps == pytest.approx(600)
     assert found.samples == pytest.approx(600 * 256)
@@ -146,18 +147,22 @@ def test_forecast_is_the_same_without_learning():
 def test_dropped_gradients_are_not_in_the_batch():
     strategy = {"kind": "backup", "backups": 1, "servers": {"num": 1, "on": "own-hosts"}}
     found = simulate(scenario(strategy=strategy)).learning_scale
-    assert found is not None and found.batch == pytest.approx(3 * 64, rel=0.02)
+    assert found is not None
+    assert found.batch == pytest.approx(3 * 64, rel=0.02)
 
 
 def test_stale_gradients_have_no_forecast():
     found = simulate(scenario(strategy={"kind": "async", "servers": {"num": 1, "on": "own-hosts"}})).learning_scale
-    assert found is not None and found.steps is None and found.time_s is None
+    assert found is not None
+    assert found.steps is None
+    assert found.time_s is None
     assert "versions old on average" in (found.reason or "")
 
 
 def test_weights_of_their_own_have_no_forecast():
     found = simulate(scenario(strategy={"kind": "local", "steps": 2})).learning_scale
-    assert found is not None and found.steps is None
+    assert found is not None
+    assert found.steps is None
     assert "weights of their own" in (found.reason or "")
 
 
@@ -172,7 +177,9 @@ def test_unit_of_tokens():
     assert (found.batch, found.steps, found.samples, found.tokens, found.time_s) == (2000, 75, 1500, 150_000, 37.5)
 
 
-@pytest.mark.parametrize("keys", [{}, {"epochs": 3}, {"epochs": 3, "scale": {"noise_scale": 1, "batch": 1, "steps": 1}}])
+@pytest.mark.parametrize(
+    "keys", [{}, {"epochs": 3}, {"epochs": 3, "scale": {"noise_scale": 1, "batch": 1, "steps": 1}}]
+)
 def test_nothing_to_do(keys):
     with pytest.raises(InputError, match="without a task nothing is trained"):
         simulate(scenario(learning=keys))
