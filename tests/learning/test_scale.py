@@ -118,7 +118,7 @@ def errors(name: str) -> list[float]:
 def scenario(**keys: Any) -> dict[str, Any]:
     base: dict[str, Any] = {
         "model": "alexnet", "num_gpus": 4, "batch": {"per_gpu": 64}, "num_iterations": 3,
-        "topology": {"kind": "star", "num_hosts": 4, "link": "10 Gbit/s", "hop": "1 us",
+        "topology": {"kind": "star", "num_hosts": 5, "link": "10 Gbit/s", "hop": "1 us",
                      "host": {"template": "dual-socket", "gpu": "p100", "num_gpus": 1}},
         "strategy": {"kind": "all-reduce", "algorithm": "ring"},
         "learning": {"scale": {"noise_scale": 512, "batch": 128, "steps": 1000, "rate": 0.1}},
