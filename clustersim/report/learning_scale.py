@@ -122,8 +122,8 @@ def _note(sweep: Sweep) -> str:
 
 
 def draw_learning_scale(data: ScaleFigure) -> Figure:
-    """Draw a line for each series on logarithmic axes, dotted on where updates would cost as few samples as ever."""
-    seconds = [point.time_s for line in data.lines for point in line.points]
+    """Draw a line for each series on logarithmic axes, and dashed below it the time with the samples of the first."""
+    seconds = [value for line in data.lines for value in (*(point.time_s for point in line.points), *_ideal_s(line))]
     unit, factor = next((each for each in _UNITS if max(seconds, default=1.0) >= 2 * each[1]), _UNITS[-1])
     traces: list[Json] = []
     for number, line in enumerate(data.lines):
@@ -148,7 +148,7 @@ def draw_learning_scale(data: ScaleFigure) -> Figure:
     subtitle = (
         "Time to the loss of the known training, with the batch of each run and the best learning rate for it. Updates "
         "are in proportion to 1 + noise scale / batch (McCandlish et al., 2018), with a noise scale of "
-        f"{amount(data.noise_scale)} {data.unit}. Dashed: if samples did not depend on the batch."
+        f"{amount(data.noise_scale)} {data.unit}. Dashed: with as many samples as the first point."
     )
     return Figure(data.title, subtitle, traces, drawn, note=data.note, table=_table(data))
 
@@ -160,13 +160,17 @@ def _mark_text(num_gpus: float) -> Json:
     }  # fmt: skip
 
 
+def _ideal_s(line: ScaleLine) -> list[float]:
+    """Return the seconds of each point with the samples of the first one."""
+    return [point.time_s * point.sample_efficiency / line.points[0].sample_efficiency for point in line.points]
+
+
 def _traces(line: ScaleLine, number: int, factor: float, unit: str) -> list[Json]:
     name, colour = plot_text(line.label) or "forecast", series_colour(number)
     common: Json = {"type": "scatter", "x": [point.num_gpus for point in line.points], "legendgroup": name}
-    ideal = [point.time_s * point.sample_efficiency / line.points[0].sample_efficiency for point in line.points]
     hover = [_hover(line.label, point, unit) for point in line.points]
     return [
-        {**common, "mode": "lines", "y": [value / factor for value in ideal], "showlegend": False, "hoverinfo": "skip",
+        {**common, "mode": "lines", "y": [value / factor for value in _ideal_s(line)], "showlegend": False, "hoverinfo": "skip",
          "line": {"color": colour, "width": 1.4, "dash": "dash"}},
         {**common, "mode": "lines+markers", "name": name, "y": [point.time_s / factor for point in line.points],
          "line": {"color": colour, "width": 2.5}, "hovertext": hover, "hoverinfo": "text",
