@@ -106,8 +106,8 @@ class LearningSpec(Spec):
 
     scale: ScaleSpec | None = Field(
         default=None,
-        description="a training of the scenario's own model whose gradient noise scale you measured, {noise_scale: ..., "
-        "batch: ..., steps: ...}: the updates, time and rate to the same loss with the batch of each run, by a formula",
+        description="a training of the scenario's own model, and its gradient noise scale, {noise_scale: ..., batch: "
+        "..., steps: ...}: gives the updates, time and rate to the same loss with the batch of each run, by a formula",
     )
 
     @model_validator(mode="after")
