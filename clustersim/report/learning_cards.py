@@ -13,6 +13,9 @@ from clustersim.results.learning_efficiency import Efficiency, efficiencies, sam
 
 _WORDS = ("conditions", "run")
 
+MAX_ROWS = 32
+"""Runs of the table; of more, the best are shown."""
+
 
 def learning_cards(sweep: Sweep) -> Iterator[str]:
     """Yield the cards; none where nothing was trained."""
@@ -30,7 +33,10 @@ def efficiency_card(found: tuple[Comparison, ...]) -> str:
         "the most of any run. Statistical efficiency: the fewest samples until the target over the own ones. Both: "
         "their product over the largest one, the speed to the target."
     )
-    return card(efficiency_title(found[0]), under, grid(headings, body, _WORDS, "scroll many"), True, "Efficiency")
+    if len(body) > MAX_ROWS:
+        under += f" The first {MAX_ROWS} of {count(len(body))} runs, the best of each comparison first."
+    table = grid(headings, body[:MAX_ROWS], _WORDS, "scroll many")
+    return card(efficiency_title(found[0]), under, table, True, "Efficiency")
 
 
 def efficiency_rows(found: tuple[Comparison, ...]) -> tuple[list[str], list[list[str]]]:

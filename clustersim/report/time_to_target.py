@@ -117,7 +117,6 @@ def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[Comp
     where = f"with {line.label}, " if line.label else ""
     name, seconds = number.labels[line.places[best]], line.seconds[best] or 0.0
     alike = _alike(found, number.labels[line.places[best]]) if len(lines) == 1 else ""
-    title = f"{where}{target} is reached first with {name}, after {duration(seconds)}{alike}"
     reached = [place for place, time_s in enumerate(line.seconds) if time_s is not None]
     above, below = len(line.seconds) - 1 - reached[-1], reached[0]
     ends = []
@@ -125,8 +124,11 @@ def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[Comp
         ends.append(f"beyond {number.labels[line.places[reached[-1]]]}")
     if below:
         ends.append(f"below {number.labels[line.places[reached[0]]]}")
-    missed = f"; {listed(ends)} it is not reached" if ends else ""
-    title = f"{title}{missed}"
+    if len(reached) == 1:
+        title = f"{where}{target} is reached with {name} only, after {duration(seconds)}"
+    else:
+        missed = f"; {listed(ends)} it is not reached" if ends else ""
+        title = f"{where}{target} is reached first with {name}, after {duration(seconds)}{alike}{missed}"
     return f"{title[:1].upper()}{title[1:]}"
 
 

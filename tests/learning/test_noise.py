@@ -49,7 +49,9 @@ def test_estimate_from_all_samples_is_within_its_standard_error():
     found = estimates(trainee) / trainee.exact()
     bound = math.sqrt(2 / 31)
     assert found.std() < bound
-    assert found.std() == pytest.approx(bound * math.sqrt(np.sum(np.power(SIGMA, 4))) / np.sum(np.square(SIGMA)), rel=0.2)
+    assert found.std() == pytest.approx(
+        bound * math.sqrt(np.sum(np.power(SIGMA, 4))) / np.sum(np.square(SIGMA)), rel=0.2
+    )
     assert abs(found.mean() - 1) < 4 * found.std() / math.sqrt(len(found))
 
 
