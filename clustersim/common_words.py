@@ -305,7 +305,7 @@ def hint_for_word(word: str) -> str | None:
 LISTED: Mapping[str, str] = {
     "model": "models", "GPU": "gpus", "CPU": "cpus", "link": "links", "software": "software", "case": "cases",
     "transport": "transports", "host template": "hosts", "shipped scenario": "scenarios", "scenario": "scenarios",
-    "topology": "clusters", "profile": "profiles",
+    "topology": "clusters", "profile": "profiles", "task": "tasks",
 }  # fmt: skip
 """The section of `clustersim list` that has all members, by what they are called in messages."""
 

@@ -168,6 +168,12 @@ def _stragglers() -> Mapping[str, str]:
     return _summaries(STRAGGLERS)
 
 
+def _tasks() -> Mapping[str, str]:
+    from clustersim.learning import TASKS
+
+    return _summaries(TASKS)
+
+
 SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "scenarios": _scenarios,
     "cases": _cases,
@@ -188,6 +194,7 @@ SECTIONS: dict[str, Callable[[], Mapping[str, str]]] = {
     "hosts": _hosts,
     "placements": _placements,
     "stragglers": _stragglers,
+    "tasks": _tasks,
 }
 
 

@@ -9,7 +9,7 @@ from clustersim.learning.checks import learning_mistakes
 from clustersim.learning.order import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
 from clustersim.learning.spec import LearningSpec, Target
 from clustersim.learning.summary import learning_run
-from clustersim.learning.tasks import TASKS, Task, TaskData, Trainee
+from clustersim.learning.tasks import TASKS, Task, TaskData, TorchTask, Trainee
 from clustersim.learning.train import check_installed, package_versions, train, training_s
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Target",
     "Task",
     "TaskData",
+    "TorchTask",
     "Trainee",
     "TrainingOrder",
     "check_installed",

@@ -24,7 +24,7 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
     last = [curve[-1] for curve in curves]
     progress = [_first_times(curve) for curve in curves]
     return LearningRun(
-        task=spec.task.title(),
+        task=spec.trained.title(),
         seeds=len(curves),
         updates=last[0].updates,
         samples_per_update=samples,

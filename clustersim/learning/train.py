@@ -23,23 +23,27 @@ PACKAGES = ("torch", "scikit-learn", "mnist1d")
 
 
 def check_installed(spec: LearningSpec) -> None:
-    """Raise NotInstalledError if the training needs packages that are not installed. It imports none of them."""
-    missing = [*([] if find_spec("torch") else ["torch"]), *spec.task.missing()]
+    """Raise NotInstalledError if the training needs packages that are not installed, and InputError for wrong files.
+
+    It imports no package.
+    """
+    missing = [*([] if find_spec("torch") else ["torch"]), *spec.trained.missing()]
     if missing:
         raise NotInstalledError(
-            f"training the task '{spec.task.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
+            f"training the task '{spec.trained.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
             "--no-learn forecasts without training",
             got="not installed",
             allowed="clustersim[learning]",
             key="learning.task",
         )
+    spec.trained.check()
 
 
 def training_s(spec: LearningSpec) -> float:
     """Return about how many seconds of one CPU core a training takes, over all seeds; it computes a few gradients."""
     from clustersim.learning.training.cost import cpu_s_of
 
-    return cpu_s_of(spec, spec.task.trainee(0))
+    return cpu_s_of(spec, spec.trained.trainee(0))
 
 
 @cache
@@ -62,12 +66,14 @@ def train(
     seed: int,
     compression: Compression | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
+    measures_noise: bool = False,
 ) -> SeedRun:
     """Return loss and accuracy of a model that is trained in a simulated order, from the weights `trainee.initial` on.
 
     Each gradient is that of the worker's next samples, which depend on `seed`, on the version that the order says. With
-    a `compression`, workers compress gradients as it does, with error feedback.
+    a `compression`, workers compress gradients as it does, with error feedback. If it `measures_noise`, some evaluations
+    measure the gradient noise scale too; the training stays the same.
     """
     from clustersim.learning.training.replay import replay
 
-    return replay(order, spec, trainee, seed, compression, on_progress)
+    return replay(order, spec, trainee, seed, compression, on_progress, measures_noise)

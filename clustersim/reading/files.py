@@ -127,8 +127,9 @@ def named_by(node: TreeNode, key: str) -> Iterator[None]:
         raise InputError([node.place.located(mistake, key) for mistake in error.mistakes]) from None
 
 
-_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv")
+_FILE_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".csv", ".py")
 _FILES = ("collectives",)  # keys of files with any ending
+_FOLDERS = ("folder",)  # keys of folders
 _NAMED = "software"  # key of a name or a file, or of a map that has it as its `name`
 _WORDS = ("name", "description", "$schema", "source", "note", "extends")
 
@@ -145,9 +146,10 @@ def with_files(node: TreeNode, key: str = "") -> TreeNode:
     if (
         key in _WORDS
         or not isinstance(node.value, str)
-        or not (node.value.endswith(_FILE_SUFFIXES) or key in _FILES)
+        or not (node.value.endswith(_FILE_SUFFIXES) or key in (*_FILES, *_FOLDERS))
         or node.place.line is None
     ):
         return node
     path = Path(node.place.file or "").parent / node.value
-    return node.with_value(str(path)) if "\0" not in node.value and path.is_file() else node
+    is_there = "\0" not in node.value and (path.is_dir() if key in _FOLDERS else path.is_file())
+    return node.with_value(str(path)) if is_there else node

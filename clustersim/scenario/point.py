@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, Validation
 
 from clustersim.errors import InputError, Mistake
 from clustersim.hardware.speeds import AS_SHEETS, INPUT, Speeds
+from clustersim.learning import TASKS
 from clustersim.model.layer import Anchoring
 from clustersim.model.precision import PRECISIONS
 from clustersim.scenario.fine_tuning_checks import lora_mistakes, packing_mistakes
@@ -265,3 +266,4 @@ def _read_members() -> None:
 Point.model_rebuild()
 STRATEGIES.on_register(_read_members)
 TOPOLOGIES.on_register(_read_members)
+TASKS.on_register(_read_members)

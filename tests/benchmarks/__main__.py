@@ -18,13 +18,17 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 
 def chosen(pattern: str | None, quick: bool) -> dict[str, Work]:
-    """Return the works whose name or title the pattern is found in; all without one. `quick` takes small forms."""
-    works = small_works() if quick else WORKS
+    """Return the works whose name or title the pattern is found in; all without one. `quick` takes small forms.
+
+    Those whose extra is not installed are left out.
+    """
+    every = small_works() if quick else WORKS
+    works = {name: work for name, work in every.items() if work.is_possible}
     if pattern is None:
         return works
     found = {name: work for name, work in works.items() if re.search(pattern, f"{name} {work.spec}")}
     if not found:
-        sys.exit(f"no work is called '{pattern}'; there are {', '.join(WORKS)}")
+        sys.exit(f"no work is called '{pattern}'; there are {', '.join(works)}")
     return found
 
 
@@ -47,6 +51,8 @@ def about(rounds: int) -> list[tuple[str, str]]:
         ("commit", describe_commit()),
         ("rounds", str(rounds)),
     ]
+    left_out = [name for name, work in WORKS.items() if not work.is_possible]
+    facts += [("left out", f"{', '.join(left_out)}, which need an extra")] if left_out else []
     return facts + ([("SimGrid", missing)] if (missing := why_missing()) else [])
 
 

@@ -51,7 +51,8 @@ both. Flows go between random hosts under 32 leaves and 32 spines; *Poisson* sta
 *training* computes for 90 ms and reduces ten buckets of 10.2 MB meanwhile, each in a ring of all over a star of 1 us
 end to end. A *curve* is a whole sweep over sizes: one V100 a host, a ring over EDR InfiniBand, PyTorch's buckets; with
 jitter every rank's compute varies in each of ten iterations. *Updates* are those of a server's model: one V100 a host,
-FDR InfiniBand, PyTorch's buckets, compute that varies by 10 %.
+FDR InfiniBand, PyTorch's buckets, compute that varies by 10 %. A model is *really trained* by torch, on one thread,
+with 16 samples a gradient and a hundred evaluations; the simulation is not in its time.
 
 ## What the ratios are not
 

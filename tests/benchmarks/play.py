@@ -21,7 +21,7 @@ from clustersim.network import Network
 from clustersim.topology import Topology, load_topology
 
 from .simgrid.inputs import Message, write_flows, write_ring
-from .table import WORKS, Curve, Flows, Ring, Spec, Training, Updates
+from .table import WORKS, Curve, Flows, Learning, Ring, Spec, Training, Updates
 from .work import NUM_BYTES, equal_delay_torus, jitter, star, torus
 
 FORWARD_S, BACKWARD_S, NUM_BUCKETS, BUCKET_BYTES = 30e-3, 6e-3, 10, 10.2e6
@@ -253,6 +253,22 @@ def _(spec: Updates) -> Play:
     def play() -> Played:
         (run,) = clustersim.sweep(scenario).runs
         return Played(np.array(run.updates.time_s), 0)
+
+    return play
+
+
+@prepare.register
+def _(spec: Learning) -> Play:
+    from clustersim.learning import LearningSpec, train
+    from tests.learning.training.orders import random_asynchronous
+
+    learning = LearningSpec(task="digits", batch=16)
+    trainee = learning.task.trainee(1)
+    order = random_asynchronous(spec.num_workers, spec.num_updates)
+
+    def play() -> Played:
+        run = train(order, learning, trainee, seed=1)
+        return Played(np.array([point.seconds for point in run.curve]), 0)
 
     return play
 

@@ -6,6 +6,7 @@ Nothing large is imported here, so that whoever measures others stays small itse
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Literal
 
 EVERY_ROUND = 1_000_000
@@ -113,26 +114,52 @@ class Updates:
         return replace(self, num_workers=4, num_updates=40)
 
 
-Spec = Ring | Training | Flows | Curve | Updates
+@dataclass(frozen=True)
+class Learning:
+    """A perceptron that is really trained on digits, in a random order of asynchronous workers, 16 samples a gradient.
+
+    It is evaluated a hundred times on 360 digits.
+    """
+
+    num_workers: int
+    num_updates: int
+
+    def __str__(self) -> str:
+        return f"{self.num_updates:,} updates of a perceptron by {self.num_workers} workers, really trained"
+
+    def small(self) -> Learning:
+        return replace(self, num_updates=40)
+
+
+Spec = Ring | Training | Flows | Curve | Updates | Learning
 
 
 @dataclass(frozen=True)
 class Work:
-    """A row: what is played, its targets in words, and in how many of the rounds SimGrid plays along."""
+    """A row: what is played, its targets in words, and in how many of the rounds SimGrid plays along.
+
+    `needs` are the modules of an extra that it needs.
+    """
 
     spec: Spec
     target: str = ""
     whole_target: str = ""
     lazy_rounds: int = EVERY_ROUND
     full_rounds: int = EVERY_ROUND
+    needs: tuple[str, ...] = ()
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether all that it needs is installed."""
+        return all(find_spec(name) for name in self.needs)
 
     def small(self) -> Work:
         return replace(self, spec=self.spec.small(), target="", whole_target="")
 
 
-def alone(spec: Spec, target: str = "", whole_target: str = "") -> Work:
+def alone(spec: Spec, target: str = "", whole_target: str = "", needs: tuple[str, ...] = ()) -> Work:
     """Return a row that SimGrid has no part in."""
-    return Work(spec, target, whole_target, lazy_rounds=0, full_rounds=0)
+    return Work(spec, target, whole_target, lazy_rounds=0, full_rounds=0, needs=needs)
 
 
 WORKS = {
@@ -160,4 +187,5 @@ WORKS = {
     "curve-1024": alone(Curve(tuple(2**power for power in range(11))), "2 s"),
     "curve-1024-jitter": alone(Curve(tuple(2**power for power in range(11)), 0.05, 20), "60 s"),
     "updates-64": alone(Updates(64, 10_000), "", "5 s"),
+    "learning-10000": alone(Learning(8, 10_000), "10 s", needs=("torch", "sklearn")),
 }

@@ -14,7 +14,7 @@ from .page import page, tables, write_whole
 from .play import prepare, write_inputs
 from .rounds import Ours, Peer, Ratio, Row
 from .simgrid.programs import run_program, why_missing
-from .table import WORKS, Curve, Ring, Training, Updates
+from .table import WORKS, Curve, Learning, Ring, Training, Updates, Work
 
 SMALL = {name: work.small().spec for name, work in WORKS.items()}
 PLAYED_BY_BOTH = [name for name, work in WORKS.items() if work.lazy_rounds]
@@ -59,6 +59,20 @@ def test_asynchronous_workers_make_as_many_updates_as_are_asked_for():
     assert (np.diff(end_s) > 0).all()
 
 
+@pytest.mark.learning
+def test_a_model_is_trained_for_as_many_updates_as_are_asked_for():
+    end_s = prepare(Learning(3, 40))().end_s
+    assert end_s.tolist() == list(range(41))
+
+
+def test_a_work_whose_extra_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = Work(Ring((2,)), needs=("no_such_module",))
+    monkeypatch.setitem(WORKS, "ring-2", without)
+    assert "ring-2" not in chosen(None, quick=False)
+    monkeypatch.setattr("tests.benchmarks.__main__.imports", lambda modules: 0.0)
+    assert any("ring-2" in text for name, text in about(rounds=1) if name == "left out")
+
+
 def test_small_forms_are_small_and_each_once() -> None:
     specs = [work.spec for work in small_works().values()]
     assert len(specs) == len(set(specs))
@@ -68,7 +82,7 @@ def test_small_forms_are_small_and_each_once() -> None:
 def test_works_are_chosen_by_name_or_title() -> None:
     assert list(chosen("flows-mixed", quick=False)) == ["flows-mixed"]
     assert set(chosen("short cut", quick=False)) == {"ring-4096-short", "training-512-short"}
-    assert len(chosen(None, quick=False)) == len(WORKS)
+    assert list(chosen(None, quick=False)) == [name for name, work in WORKS.items() if work.is_possible]
     with pytest.raises(SystemExit, match="no work is called 'rnig'; there are ring-512, "):
         chosen("rnig", quick=False)
 

@@ -14,9 +14,9 @@ from clustersim.interchange.imported import Imported
 from clustersim.interchange.torch_model.inputs import InputSpec
 from clustersim.interchange.torch_model.names import layer_names
 from clustersim.interchange.torch_model.passes import Forward, backward, forward, settle
-from clustersim.interchange.torch_model.target import quiet_code
 from clustersim.interchange.torch_model.work import NUM_IMAGES, Work
 from clustersim.model import Layer, Model
+from clustersim.reading.user_code import quiet_code
 
 _BATCH = 2
 """The smaller batch; batch normalisation refuses to train on 1."""

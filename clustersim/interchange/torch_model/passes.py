@@ -12,8 +12,11 @@ from torch.utils._pytree import tree_leaves
 
 from clustersim.errors import InputError
 from clustersim.interchange.torch_model.record import Recorder
-from clustersim.interchange.torch_model.user_errors import describe_error, needs_values
 from clustersim.interchange.torch_model.work import Work
+from clustersim.reading.user_code import describe_error
+
+_SIGNS = ("meta tensor", "meta backend", "'meta'", "device meta", "register_meta", "data-dependent")
+"""Texts of errors of torch about values that the meta device has not."""
 
 
 class Forward(NamedTuple):
@@ -68,7 +71,7 @@ def backward(module: nn.Module, run: Forward, target: str) -> tuple[list[str] | 
         with torch.device("meta"):
             torch.stack([end.sum() for end in run.ends]).sum().backward()
     except (Exception, SystemExit) as error:
-        if not (needs_values(error) or isinstance(error, NotImplementedError)):
+        if not (_needs_values(error) or isinstance(error, NotImplementedError)):
             raise InputError(f"the backward pass of {target} fails: {describe_error(error)}", got=target) from None
         message = f"the backward pass cannot be traced ({describe_error(error)})"
         return None, [f"{message}; gradients are assumed in reverse order"]
@@ -80,7 +83,7 @@ def backward(module: nn.Module, run: Forward, target: str) -> tuple[list[str] | 
 
 
 def _refused(error: BaseException, what: str, target: str) -> InputError:
-    if needs_values(error):
+    if _needs_values(error):
         reason = "it reads the values of a tensor, but only shapes are traced"
         message = f"{what}: {reason}: {describe_error(error)}"
         return InputError(message, got=target, allowed="a forward that depends only on shapes")
@@ -100,3 +103,9 @@ def _leaves(outputs: Any) -> list[Tensor]:
         elif hasattr(leaf, "__dict__") and not isinstance(leaf, type | nn.Module):
             found += [value for value in vars(leaf).values() if isinstance(value, Tensor)]
     return found
+
+
+def _needs_values(error: BaseException) -> bool:
+    """Return whether an error is caused by reading a tensor's values, which do not exist on the meta device."""
+    said = str(error).lower()
+    return any(sign in said for sign in _SIGNS)

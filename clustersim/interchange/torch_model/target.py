@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import inspect
-import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +15,7 @@ import torch
 from torch import nn
 
 from clustersim.errors import InputError
-from clustersim.interchange.torch_model.user_errors import describe_error
+from clustersim.reading.user_code import describe_error, module_of_file, on_path, quiet_code
 
 _SHOWN_NAMES = 12
 
@@ -47,20 +44,12 @@ def built(target: str) -> nn.Module:
     return made.to("meta").train()
 
 
-@contextlib.contextmanager
-def quiet_code() -> Iterator[None]:
-    """Redirect a user's output from stdout, which has the workload, to stderr, and suppress torch's warnings."""
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def _module(place: str) -> ModuleType:
     path = Path(place)
     try:
         if path.suffix == ".py":
             return _module_of_file(path)
-        with _on_path(Path.cwd()):
+        with on_path(Path.cwd()):
             return importlib.import_module(place)
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(f"{error.name}.")):
@@ -79,25 +68,7 @@ def _broken(place: str, error: BaseException) -> InputError:
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise InputError(f"there is no file '{path}'", got=str(path))
-    name = path.stem if path.stem not in sys.modules else f"{path.stem}_imported"  # a file may be called json.py
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, path
-    assert spec.loader is not None, path
-    module = importlib.util.module_from_spec(spec)
-    with _on_path(path.resolve().parent):
-        sys.modules[name] = module  # dataclasses and pickles look their module up
-        spec.loader.exec_module(module)
-    return module
-
-
-@contextlib.contextmanager
-def _on_path(folder: Path) -> Iterator[None]:
-    before = list(sys.path)
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path[:] = before
+    return module_of_file(path)
 
 
 def _attribute(module: ModuleType, place: str, attribute: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,11 +56,14 @@ class Task(Spec):
     import torch.
     """
 
+    named_by: ClassVar[str | None] = None
+    """A key that no other task has: a map with this key needs no `kind`."""
+
     kind: str
 
     @abstractmethod
     def trainee(self, seed: int) -> Trainee:
-        """Return the model with weights drawn for this seed, and its data."""
+        """Return the model with weights drawn for this seed, and its data, which are the same for all seeds."""
 
     @abstractmethod
     def title(self) -> str:
@@ -69,6 +72,12 @@ class Task(Spec):
     def missing(self) -> list[str]:
         """Return the packages that the task needs, besides torch, and that are not installed."""
         return []
+
+    def check(self) -> None:
+        """Raise InputError if a file that the task needs is missing or wrong. It takes no time, and imports no torch.
+
+        What takes long to check is checked by `trainee`.
+        """
 
     def data(self) -> TaskData:
         """Return what is known of the data without reading them, so that a scenario is checked without torch."""

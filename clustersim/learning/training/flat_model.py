@@ -60,8 +60,7 @@ class FlatModel:
 
     def stage_starts(self, num_stages: int) -> list[int]:
         """Return where each stage begins: layers with weights in their order, as many in each stage as can be."""
-        sizes = [sum(each.numel() for each in layer.parameters(recurse=False)) for layer in self._module.modules()]
-        starts = np.cumsum([0, *(size for size in sizes if size)])[:-1]
+        starts = _layer_starts(self._module)
         if len(starts) < num_stages:
             raise InputError(
                 f"the task's model has {len(starts)} layers with weights, and the pipeline {num_stages} stages",
@@ -70,6 +69,18 @@ class FlatModel:
                 key="learning.task",
             )
         return [int(layers[0]) for layers in np.array_split(starts, num_stages)]
+
+
+def _layer_starts(module: nn.Module) -> list[int]:
+    """Return where each layer with weights begins in the vector; weights that layers share are of the first one."""
+    starts, end, seen = [], 0, set()
+    for layer in module.modules():
+        own = [each for each in layer.parameters(recurse=False) if id(each) not in seen]
+        seen |= {id(each) for each in own}
+        if own:
+            starts.append(end)
+            end += sum(each.numel() for each in own)
+    return starts
 
 
 def _flattened(module: nn.Module) -> tuple[Tensor, Tensor]:

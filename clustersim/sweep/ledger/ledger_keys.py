@@ -19,6 +19,8 @@ from clustersim.sweep.batch import WorkerVersions
 _LEARNING = "learning"
 _WORDS = ("name", "description", "$schema")
 """Keys of a scenario that no forecast depends on."""
+_IN_FOLDERS = ("*.json", "*idx[13]-ubyte", "*idx[13]-ubyte.gz", "data_batch_[1-5].bin", "test_batch.bin")
+"""Files of a folder that a scenario may name: profiles, and data sets of images."""
 
 
 class LedgerKeys:
@@ -110,10 +112,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _digest_of(path: Path) -> str:
-    """Return the digest of a file, or of the profiles in a folder; empty if there is none, or it cannot be read."""
+    """Return the digest of a file, or of the files in a folder that forecasts depend on.
+
+    It is empty if there is none, or it cannot be read.
+    """
     try:
-        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        path = path.expanduser()
+        files = sorted(each for suffix in _IN_FOLDERS for each in path.glob(suffix)) if path.is_dir() else [path]
         data = b"".join(hashlib.sha256(each.read_bytes()).digest() for each in files if each.is_file())
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: `~` of a user that is not known
         return ""
     return hashlib.sha256(data).hexdigest() if data else ""

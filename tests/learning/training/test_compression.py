@@ -91,7 +91,6 @@ def test_digits_are_learnt_with_compressed_gradients(compression: Compression) -
 def test_error_feedback_is_what_makes_top_k_learn() -> None:
     """Without it the smallest gradient would never be sent: here its weight would stay where it is."""
     gradient = torch.tensor([1.0, 0.4], dtype=torch.float64)
-    trained = Trained(
-        random_asynchronous(1, 100), spec(rate=0.01), Played(2, lambda number: gradient), TopK(density=0.5)
-    )
+    order, trainee = random_asynchronous(1, 100), Played(2, lambda number: gradient)
+    trained = Trained(order, spec(rate=0.01), trainee, TopK(density=0.5))
     assert (1 - trained.last).tolist() == pytest.approx([1.0, 0.4], abs=0.02)

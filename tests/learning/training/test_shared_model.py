@@ -1,4 +1,4 @@
-"""Training of one model is what it would be without a cluster: plain SGD, with a larger batch, or with old gradients."""
+"""Training of one model is what it would be without a cluster: SGD, with a larger batch, or with old gradients."""
 
 from __future__ import annotations
 
