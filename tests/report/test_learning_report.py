@@ -229,7 +229,7 @@ def test_a_training_that_diverges_leaves_the_axis() -> None:
     [CurvePoint(0.0, 0, 2.3, 0.1)],
     [CurvePoint(0.0, 0, 2.3, 0.1), CurvePoint(1.0, 1, 2.3, 0.1)],
     [CurvePoint(0.0, 0, 0.0, 1.0), CurvePoint(1.0, 1, 0.0, 1.0)],
-    [CurvePoint(0.0, 0, 2.3, 0.1), CurvePoint(1.0, 4, 1.0, 0.6), CurvePoint(2.0, 2, 1.4, 0.4), CurvePoint(3.0, 8, 0.1, 1)],
+    [*curve_of(2.0, num_points=5), CurvePoint(21.0, 500, 1.4, 0.4), CurvePoint(22.0, 1250, 0.1, 1.0)],
 ])  # fmt: skip
 @pytest.mark.parametrize("target", [None, 0.95])
 def test_short_flat_perfect_and_interrupted_curves_have_a_page(points, target) -> None:
