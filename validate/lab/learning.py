@@ -153,6 +153,11 @@ def sketch(weights: np.ndarray) -> list[float]:
     return [float(value) for value in directions @ weights.astype(float)]
 
 
+def difference(weights: Any, stored: Sequence[float]) -> float:
+    """Return by how much a tensor of weights differs from those whose sketch is stored, as a share of these."""
+    return float(np.linalg.norm(np.subtract(sketch(weights.numpy()), stored)) / np.linalg.norm(stored))
+
+
 def _tensor(weights: np.ndarray) -> Any:
     import torch
 
