@@ -31,7 +31,7 @@ from validate.lab.case import Case, Measured
 from validate.lab.document import read_campaign
 from validate.lab.forecast import forecast
 from validate.lab.learning import GROUP, TIME_TO_TARGET
-from validate.lab.models import Trained
+from validate.lab.models import Trained, trainee_of
 
 FOLDER = Path(__file__).resolve().parent / "kept"
 FIRST = FOLDER / "learning-forecasts.json"
@@ -179,7 +179,7 @@ def replayed(case: Case) -> tuple[list[list[float]], Any]:
     """Train again in the order of a real training's log, with clustersim; return the curve and the last weights."""
     spec, seed = LearningSpec.model_validate(case.ask["learning"]), case.learned["learning_seed"]
     log, num_workers = logged(case), case.ask["num_gpus"]
-    watched: Any = Watched(spec.task.trainee(seed))
+    watched: Any = Watched(trainee_of(spec, seed))
     order = SharedModelOrder(num_workers, log, [(rank,) for rank in range(num_workers)])
     curve = train(order, spec, watched, seed).curve
     return [[float(value) for value in point if value is not None] for point in curve], watched.last
