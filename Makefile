@@ -61,8 +61,8 @@ audit: $(VENV)/.installed-packages
 	$(VENV)/bin/bandit --quiet --recursive clustersim --configfile pyproject.toml
 	$(python) tools/audit.py
 
-# A real cluster of network namespaces, for less than a minute; says why where the kernel does not let it.
-test-lab: $(VENV)/.installed-torch
+# A real cluster of network namespaces, for about a minute; says why where the kernel does not let it.
+test-lab: $(VENV)/.installed-learning
 	$(python) -m pytest -rs -m lab tests/lab
 
 # The random tests draw the same cases every time; here they draw others, FUZZ times over.
@@ -91,9 +91,9 @@ coverage: $(VENV)/.installed-test
 residuals: $(VENV)/.installed-test
 	$(python) tools/residuals.py --tables $(TABLES) --host $(HOST)
 
-# A real cluster on this machine against the simulator, in five minutes. LAB="--quick", LAB="--only Flows":
-# see docs/how-to/run-the-lab.md.
-lab: $(VENV)/.installed-torch
+# A real cluster on this machine against the simulator, in five minutes. LAB="--quick", LAB="--only Flows",
+# LAB="--learning" for real trainings of a task: see docs/how-to/run-the-lab.md.
+lab: $(VENV)/.installed-learning
 	$(python) -m validate.lab $(LAB)
 
 # BENCH="--quick", BENCH="--only jitter --rounds 3": see docs/benchmarks.md.

@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from clustersim.cli.failing_points import POINT_TIMEOUT, STRICT, WHERE
-from clustersim.cli.learning import NO_LEARN, note_untrained, tell_cost
+from clustersim.cli.learning import CURVES, NO_LEARN, note_untrained, tell_cost
 
 if TYPE_CHECKING:
     from clustersim.results import Sweep
@@ -56,6 +56,7 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz).")
     ] = None,
+    curves: Annotated[Path | None, CURVES] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="The report to write.")] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     open_: Annotated[
@@ -103,6 +104,8 @@ def run(
         raise typer.BadParameter(
             "--open needs a report: " + ("leave --no-report out" if no_report else "add --report FILE")
         )
+    if curves is not None and no_learn:
+        raise typer.BadParameter("--curves and --no-learn exclude each other")
     if scenario is None and not settings:
         raise typer.BadParameter("name a SCENARIO, or give its keys by --set")
     from clustersim.cli.progress import progress
@@ -129,7 +132,7 @@ def run(
     folder = Path("runs") / folder_name(result.name)
     if report is None and not no_report and not json:
         report = folder / "report.html"
-    written = _write_and_print(result, folder, report, csv, trace, json)
+    written = _write_and_print(result, folder, _Outputs(report, csv, trace, curves), json)
     if what_if:
         from clustersim.what_if_file import MOST_POINTS, write_what_if
 
@@ -165,16 +168,23 @@ def _overrides(settings: list[str] | None, price: list[str] | None, numbers: Map
     return [*(settings or []), *map(price_setting, price or []), *options]
 
 
-def _write_and_print(
-    result: Sweep, folder: Path, report: Path | None, csv: Path | None, trace: Path | None, json: bool
-) -> dict[str, Path]:
+class _Outputs(NamedTuple):
+    """The files that are asked for."""
+
+    report: Path | None
+    csv: Path | None
+    trace: Path | None
+    curves: Path | None
+
+
+def _write_and_print(result: Sweep, folder: Path, outputs: _Outputs, json: bool) -> dict[str, Path]:
     """Write the files, the saved run too unless JSON is printed, print the result, and return the path of each file."""
     if json:
-        written = _write_files(result, None, report, csv, trace)
+        written = _write_files(result, None, outputs)
         _print_json(result)
         return written
     try:
-        written = _write_files(result, folder, report, csv, trace)
+        written = _write_files(result, folder, outputs)
     finally:
         print_table(result)
     for kind, path in written.items():
@@ -194,35 +204,46 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Write the update log instead: W_101 = W_100 - lr * dW_97 ..., or .csv."),
     ] = None,
+    curves: Annotated[Path | None, CURVES] = None,
     name: Annotated[
         str | None,
         typer.Option("--sweep", metavar="NAME", help="The sweep of a ledger with several; default: the last one."),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Write the report of a saved run, or of a sweep in a ledger, without simulating."""
+    """Write the report of a saved run, or of a sweep in a ledger, without simulating.
+
+    With --updates or --curves only these are written, unless --output names the report too.
+    """
+    from clustersim.interchange import write_curves, write_updates
     from clustersim.report import write_report
+
+    has_report = output is not None or (updates is None and curves is None)
+    if open_ and not has_report:
+        raise typer.BadParameter("--open needs a report: add --output FILE")
+    sweep, beside = _saved(run, name, updates is not None)
+    if updates is not None:
+        typer.echo(f"updates: {write_updates(sweep, updates)}")
+    if curves is not None:
+        typer.echo(f"curves: {write_curves(sweep, curves)}")
+    if has_report:
+        if sweep.ran:
+            print_answer(sweep)
+        _report_written(write_report(sweep, output or beside), open_)
+
+
+def _saved(run: Path, name: str | None, needs_detail: bool) -> tuple[Sweep, Path]:
+    """Return a saved run, or a sweep of a ledger, and the file of its report beside it."""
     from clustersim.results import read_sweep
     from clustersim.sweep.ledger import is_sqlite
 
-    if is_sqlite(run):
-        from clustersim.cli.sweeping import write_ledger_report
+    if not is_sqlite(run):
+        return read_sweep(run), (run if run.is_dir() else run.parent) / "report.html"
+    from clustersim.cli.sweeping import sweep_of_ledger
 
-        if updates is not None:
-            raise typer.BadParameter("--updates needs a run with its details; a ledger keeps none")
-        _report_written(write_ledger_report(run, name, output), open_)
-        return
-    if open_ and updates is not None and output is None:
-        raise typer.BadParameter("--open needs a report: add --output FILE")
-    folder = run if run.is_dir() else run.parent
-    sweep = read_sweep(run)
-    if updates is not None:
-        from clustersim.interchange import write_updates
-
-        typer.echo(f"updates: {write_updates(sweep, updates)}")
-    if updates is None or output is not None:
-        print_answer(sweep)
-        _report_written(write_report(sweep, output or folder / "report.html"), open_)
+    if needs_detail:
+        raise typer.BadParameter("--updates needs a run with its details; a ledger keeps none")
+    return sweep_of_ledger(run, name), run.with_suffix(".html")
 
 
 def _report_written(path: Path, is_opened: bool) -> None:
@@ -285,9 +306,7 @@ def print_table(result: Sweep) -> None:
         typer.echo(f"warning: {warning}", err=True)
 
 
-def _write_files(
-    result: Sweep, folder: Path | None, report: Path | None, csv: Path | None, trace: Path | None
-) -> dict[str, Path]:
+def _write_files(result: Sweep, folder: Path | None, outputs: _Outputs) -> dict[str, Path]:
     """Write the requested files, the result first, and return the path of each."""
     written: dict[str, Path] = {}
     if folder is not None:
@@ -297,18 +316,22 @@ def _write_files(
             has_report = (kept / "report.html").exists()
             written["kept the earlier run and its report" if has_report else "kept the earlier run"] = kept
         written["result"] = folder / "result.json"
-    if report is not None:
+    if outputs.report is not None:
         from clustersim.report import write_report
 
-        written["report"] = write_report(result, report)
-    if csv is not None:
+        written["report"] = write_report(result, outputs.report)
+    if outputs.csv is not None:
         from clustersim.interchange import write_csv
 
-        written["csv"] = write_csv(result, csv)
-    if trace is not None:
+        written["csv"] = write_csv(result, outputs.csv)
+    if outputs.trace is not None:
         from clustersim.interchange import write_perfetto
 
-        written["trace"] = write_perfetto(result, trace)
+        written["trace"] = write_perfetto(result, outputs.trace)
+    if outputs.curves is not None:
+        from clustersim.interchange import write_curves
+
+        written["curves"] = write_curves(result, outputs.curves)
     return written
 
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 NO_LEARN = typer.Option("--no-learn", help="Forecast only: train nothing, as if the scenario had no `learning`.")
 
+CURVES = typer.Option(
+    "--curves", metavar="FILE", help="Write loss and accuracy of each seed against seconds and updates (CSV)."
+)
 _LONG_S = 60.0
 """CPU seconds of training from which on they are told before it begins."""
 

@@ -177,11 +177,9 @@ def export(
         _output(opened.last(name), json, csv, parquet)
 
 
-def write_ledger_report(ledger: Path, name: str | None, output: Path | None) -> Path:
-    """Write the report of a sweep in a ledger, print its answer, and return the file."""
-    from clustersim.cli.forecast import print_answer
+def sweep_of_ledger(ledger: Path, name: str | None) -> Sweep:
+    """Return a sweep of a ledger for a report; InputError for one of too many points."""
     from clustersim.errors import InputError
-    from clustersim.report import write_report
     from clustersim.sweep.ledger import SweepLedger
 
     with SweepLedger.read(ledger) as opened:
@@ -192,10 +190,7 @@ def write_ledger_report(ledger: Path, name: str | None, output: Path | None) -> 
                 f"write a table: clustersim export {ledger} --csv FILE"
             )
             raise InputError(message, got=f"{found.num_points} points", allowed=f"at most {MOST_IN_REPORT} points")
-        result = found.sweep()
-    if result.ran:
-        print_answer(result)
-    return write_report(result, output or ledger.with_suffix(".html"))
+        return found.sweep()
 
 
 def count_words(counts: PointCounts) -> str:

@@ -1,13 +1,14 @@
 """Results in the formats of other tools, and imports of models, profiles and measurements.
 
-Exports: Perfetto traces, CSV and Parquet tables, and update logs. Imports: torch modules, ONNX files, Hugging Face
-configs, torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws nothing; torch, onnx
-and pyarrow are loaded when they are used.
+Exports: Perfetto traces, CSV and Parquet tables, update logs, and curves of trainings. Imports: torch modules, ONNX
+files, Hugging Face configs, torch.profiler traces, and logs of communication benchmarks. Simulates nothing and draws
+nothing; torch, onnx and pyarrow are loaded when they are used.
 """
 
 from clustersim.interchange.csv_file import write_csv, write_rows
 from clustersim.interchange.hf_config import import_hf
 from clustersim.interchange.imported import Imported
+from clustersim.interchange.learning_curves import write_curves
 from clustersim.interchange.onnx_model import import_onnx
 from clustersim.interchange.parquet_file import check_parquet, write_parquet
 from clustersim.interchange.perfetto import trace_events, write_perfetto
@@ -28,6 +29,7 @@ __all__ = [
     "trace_events",
     "update_lines",
     "write_csv",
+    "write_curves",
     "write_parquet",
     "write_perfetto",
     "write_rows",

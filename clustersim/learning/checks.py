@@ -35,10 +35,10 @@ def _class_mistakes(spec: LearningSpec, data: TaskData) -> Iterator[Mistake]:
     """Yield that the task has no classes, or no accuracy, and the scenario needs them."""
     accuracy = None if spec.target is None else spec.target.accuracy
     if accuracy is not None and data.has_accuracy is False:
-        message = f"the task '{spec.task.kind}' has no accuracy (got accuracy: {accuracy:g}); give a loss as target"
+        message = f"the task '{spec.trained.kind}' has no accuracy (got accuracy: {accuracy:g}); give a loss as target"
         yield Mistake(message, "learning.target.accuracy", got=f"{accuracy:g}", allowed="loss")
     if spec.data == "by-label" and data.has_labels is False:
-        message = f"the samples of the task '{spec.task.kind}' have no classes by which they could be sorted"
+        message = f"the samples of the task '{spec.trained.kind}' have no classes by which they could be sorted"
         yield Mistake(f"{message} (got by-label)", "learning.data", got="by-label", allowed="shared or split")
 
 

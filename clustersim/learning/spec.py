@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from clustersim.errors import InputError
 from clustersim.learning.optimizer import AnyLearningOptimizer, LearningOptimizer
+from clustersim.learning.scale import ScaleSpec
 from clustersim.learning.tasks import TASKS, Task
 from clustersim.spec import Count, Spec, union_of
 
@@ -69,11 +70,15 @@ class Target(Spec):
 
 
 class LearningSpec(Spec):
-    """A small model that is really trained, in the order in which the scenario's workers read and write weights."""
+    """A small model that is really trained, in the order in which the scenario's workers read and write weights.
 
-    task: AnyTask = Field(
+    With a `scale`, also the analytic forecast for the scenario's own model; without a `task`, only that.
+    """
+
+    task: AnyTask | None = Field(
+        default=None,
         description="what is trained: a task by name, {kind: ..., and its keys}, or {module: my_task.py} for a model "
-        "and data of your own, whose code is run"
+        "and data of your own, whose code is run; nothing if left out",
     )
     optimizer: AnyLearningOptimizer = Field(
         default=LearningOptimizer(), description="how it is updated: a kind, or {kind: ..., rate: ...}"
@@ -96,6 +101,27 @@ class LearningSpec(Spec):
     evaluate_every: Count | None = Field(
         default=None, description="updates from one evaluation to the next; if left out, a hundredth of all updates"
     )
+
+    scale: ScaleSpec | None = Field(
+        default=None,
+        description="a training of the scenario's own model whose gradient noise scale you measured, {noise_scale: ..., "
+        "batch: ..., steps: ...}: the updates, time and rate to the same loss with the batch of each run, by a formula",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_task_or_a_scale(self) -> Self:
+        others = sorted(self.model_fields_set - {"task", "scale"})
+        if self.task is None and (self.scale is None or others):
+            got = ", ".join(others) or "neither"
+            message = f"without a task nothing is trained (got {got}); give a task, or only a scale"
+            raise InputError(message, got=got, allowed="task, or only scale")
+        return self
+
+    @property
+    def trained(self) -> Task:
+        """The task, of a spec that has one."""
+        assert self.task is not None
+        return self.task
 
     def num_updates(self, num_samples: int, gradients_per_update: float) -> int:
         """Return the number of updates in all epochs.

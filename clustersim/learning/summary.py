@@ -24,7 +24,7 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
     last = [curve[-1] for curve in curves]
     progress = [_first_times(curve) for curve in curves]
     return LearningRun(
-        task=spec.task.title(),
+        task=spec.trained.title(),
         seeds=len(curves),
         updates=last[0].updates,
         samples_per_update=samples,
@@ -41,7 +41,29 @@ def learning_run(spec: LearningSpec, trained: Sequence[SeedRun], gradients_per_u
         time_to_target_s=_mean(times_s) if has_all else None,
         time_to_target_interval=_interval(times_s) if has_all else None,
         samples_to_target=samples * _mean([point.updates for point in known]) if has_all else None,
+        settings=settings_words(spec),
     )
+
+
+def settings_words(spec: LearningSpec) -> str:
+    """Return how a task is trained, in a few words.
+
+    >>> settings_words(LearningSpec(task="digits"))
+    'SGD with a rate of 0.1, 16 samples per gradient, 20 epochs'
+    """
+    optimizer = spec.optimizer
+    name = {"sgd": "SGD", "momentum": f"SGD with momentum {optimizer.momentum:g}", "adam": "Adam"}[optimizer.kind]
+    scaling = {
+        "none": "",
+        "linear": " times the gradients in an update",
+        "sqrt": " times the square root of the gradients in an update",
+    }[optimizer.scaling]
+    joined = "and" if optimizer.kind == "momentum" else "with"
+    data = {"shared": "", "split": ", samples split over workers", "by-label": ", classes split over workers"}[
+        spec.data
+    ]
+    rate = f"{name} {joined} a rate of {optimizer.rate:g}{scaling}"
+    return f"{rate}, {spec.batch} samples per gradient, {spec.epochs:g} epochs{data}"
 
 
 def first_reached(curve: Curve, target: Target) -> CurvePoint | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clustersim.errors import InputError, NotInstalledError
+from clustersim.errors import NotInstalledError
 from clustersim.learning.order import TrainingOrder
 from clustersim.learning.spec import LearningSpec
 from clustersim.results.learning import SeedRun
@@ -28,30 +27,23 @@ def check_installed(spec: LearningSpec) -> None:
 
     It imports no package.
     """
-    missing = [*([] if find_spec("torch") else ["torch"]), *spec.task.missing()]
+    missing = [*([] if find_spec("torch") else ["torch"]), *spec.trained.missing()]
     if missing:
         raise NotInstalledError(
-            f"training the task '{spec.task.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
+            f"training the task '{spec.trained.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
             "--no-learn forecasts without training",
             got="not installed",
             allowed="clustersim[learning]",
             key="learning.task",
         )
-    try:
-        spec.task.check()
-    except InputError as error:
-        raise InputError(replace(each, key=_key(each.key)) for each in error.mistakes) from None
-
-
-def _key(key: str | None) -> str:
-    return f"learning.task.{key}" if key else "learning.task"
+    spec.trained.check()
 
 
 def training_s(spec: LearningSpec) -> float:
     """Return about how many seconds of one CPU core a training takes, over all seeds; it computes a few gradients."""
     from clustersim.learning.training.cost import cpu_s_of
 
-    return cpu_s_of(spec, spec.task.trainee(0))
+    return cpu_s_of(spec, spec.trained.trainee(0))
 
 
 @cache
@@ -74,12 +66,14 @@ def train(
     seed: int,
     compression: Compression | None = None,
     on_progress: Callable[[float], None] = lambda share: None,
+    measures_noise: bool = False,
 ) -> SeedRun:
     """Return loss and accuracy of a model that is trained in a simulated order, from the weights `trainee.initial` on.
 
     Each gradient is that of the worker's next samples, which depend on `seed`, on the version that the order says. With
-    a `compression`, workers compress gradients as it does, with error feedback.
+    a `compression`, workers compress gradients as it does, with error feedback. If it `measures_noise`, some evaluations
+    measure the gradient noise scale too; the training stays the same.
     """
     from clustersim.learning.training.replay import replay
 
-    return replay(order, spec, trainee, seed, compression, on_progress)
+    return replay(order, spec, trainee, seed, compression, on_progress, measures_noise)

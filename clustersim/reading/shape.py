@@ -118,13 +118,14 @@ def _flat(annotation: Any) -> list[Any]:
 
 
 def _narrowed(kinds: list[Any], node: TreeNode | None) -> list[Any]:
-    """Return the models with a map's `kind` or `template`; all models if it has none."""
+    """Return the models that a map's `kind` or `template`, or one of its keys, names; all models if none does."""
     for tag in TAGS:
         given = node.children.get(tag) if node is not None else None
         named = [model for model in kinds if _is_model(model) and given and str(given.value) in kinds_of(model, tag)]
         if named:
             return named
-    return kinds
+    keys = node.children if node is not None else {}
+    return [model for model in kinds if getattr(model, "named_by", None) in keys] or kinds
 
 
 def _is_model(kind: Any) -> bool:

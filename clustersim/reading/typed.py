@@ -13,8 +13,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 def wrong_types(value: Any, annotation: Any, where: str = "") -> Iterator[str]:
     """Yield what is wrong with a value: the path of a part, what it is, and what is declared there.
 
-    Numbers are finite. Dataclasses are checked field by field, and so are lists and maps; a type of another kind by its
-    class alone.
+    Numbers are finite. Dataclasses and named tuples are checked field by field, and so are lists and maps; a type of
+    another kind by its class alone.
 
     >>> list(wrong_types({"a": [1.0, "x"]}, Mapping[str, tuple[float, ...]], "shares"))
     ["shares.a.1 is 'x', not a number"]
@@ -34,6 +34,8 @@ def wrong_types(value: Any, annotation: Any, where: str = "") -> Iterator[str]:
         yield from _wrong_map(value, inner, where)
     elif is_dataclass(annotation):
         yield from _wrong_fields(value, annotation, where)
+    elif _is_named_tuple(annotation):
+        yield from _wrong_row(value, tuple(get_type_hints(annotation).values()), where)
     elif not _fits(value, origin or annotation):
         yield _wrong(value, where, _named(annotation))
 
@@ -65,6 +67,10 @@ def _wrong_fields(value: Any, annotation: Any, where: str) -> Iterator[str]:
         return
     for name, hint in _hints(annotation).items():
         yield from wrong_types(getattr(value, name), hint, f"{where}.{name}".lstrip("."))
+
+
+def _is_named_tuple(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, tuple) and hasattr(annotation, "_fields")
 
 
 @lru_cache(maxsize=64)

@@ -246,6 +246,21 @@ def _fills_memory(runs: Sequence[Run]) -> bool:
     return any(run.memory_bytes > 0.5 * (run.gpu_memory_bytes or float("inf")) for run in runs) or _has_tokens(runs)
 
 
+def _trained(name: str) -> Callable[[Run], float | None]:
+    """Return what gives a figure of a run's training; None of one that trained nothing."""
+
+    def value(run: Run) -> float | None:
+        found = None if run.learning is None else getattr(run.learning, name)
+        return None if found is None else float(found)
+
+    return value
+
+
+def _train_for(name: str) -> Callable[[Sequence[Run]], bool]:
+    """Return what says whether any run has this figure of a training."""
+    return lambda runs: any(_trained(name)(run) is not None for run in runs)
+
+
 MORE_COLUMNS = (
     Column("tokens/s", lambda run: run.tokens_per_s, count, _has_tokens),
     Column("tokens/s/GPU", lambda run: run.tokens_per_s_per_gpu, count,
@@ -256,6 +271,10 @@ MORE_COLUMNS = (
     Column("stale", lambda run: run.staleness.get("mean") or 0.0, versions,
            lambda runs: any((run.staleness.get("mean") or 0.0) >= 0.05 for run in runs)),
     Column("dropped", dropped_share, percent, lambda runs: any(map(dropped_share, runs))),
+    Column("to target", _trained("time_to_target_s"), duration, _train_for("target")),
+    Column("loss", _trained("final_loss"), count, _train_for("final_loss")),
+    Column("accuracy", _trained("final_accuracy"), percent, _train_for("final_accuracy")),
+    Column("updates", _trained("updates"), count, _train_for("updates")),
     Column("memory", lambda run: run.memory_bytes or None, size, _fills_memory),
     Column("$/h", lambda run: run.dollars_per_hour, count, _has_price("tokens", "samples")),
     Column("$/M tokens", lambda run: run.dollars_per_million("tokens"), count, _has_price("tokens")),
@@ -263,7 +282,7 @@ MORE_COLUMNS = (
     Column("$ total", lambda run: run.train_dollars, amount,
            lambda runs: any(run.train_dollars is not None for run in runs)),
 )  # fmt: skip
-"""Columns beside the rates: of language models, stale and dropped gradients, memory if it may be short, dollars."""
+"""Columns beside the rates: of language models, stale and dropped gradients, trainings, memory if it may be short, dollars."""
 
 
 def _known(value: float | None, text: Callable[[float], str]) -> str:

@@ -27,6 +27,11 @@ COLUMNS = {
     "stale": "mean staleness: how many versions of the weights a gradient is behind those that it updates; 0 of "
     "synchronous training",
     "dropped": "share of the gradients that are computed and not applied",
+    "to target": "simulated time after which the trained task is as good as `learning.target` says, mean over seeds; "
+    "– where a seed does not get there",
+    "loss": "loss of the trained task after its last update, on samples that are not trained on, mean over seeds",
+    "accuracy": "share of these samples whose class is found, mean over seeds",
+    "updates": "updates of the trained task's weights, in each seed",
     "memory": "memory of the GPU that holds most, at its peak",
     "$/h": "price of all GPUs for an hour",
     "$/M tokens": "price of training a million tokens",

@@ -12,12 +12,14 @@ from clustersim.report.breakdown import breakdown_data, draw_breakdown, draw_sha
 from clustersim.report.checkpoints import checkpoint_interval_data, draw_checkpoint_interval
 from clustersim.report.choosing import choosing_data, draw_choosing
 from clustersim.report.clocks import clocks_data, draw_clocks
+from clustersim.report.consensus import consensus_data, draw_consensus
 from clustersim.report.failure_time import draw_failure_time, failure_time_data
 from clustersim.report.figure import Figure, FigureTable
 from clustersim.report.figure_tables import checkpoint_table, link_table, scaling_table, staleness_time_table
 from clustersim.report.jobs import draw_jobs, jobs_data
 from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
+from clustersim.report.learning_curves import learning_curves_figures
 from clustersim.report.link_classes import draw_link_classes, link_classes_data
 from clustersim.report.links import draw_links, links_data
 from clustersim.report.memory_time import draw_memory_time, memory_time_data
@@ -30,6 +32,7 @@ from clustersim.report.staleness import draw_staleness, staleness_data
 from clustersim.report.staleness_time import draw_staleness_time, staleness_time_data
 from clustersim.report.straggler_causes import draw_straggler_causes, straggler_causes_data
 from clustersim.report.stragglers import draw_stragglers, stragglers_data
+from clustersim.report.time_to_target import draw_time_to_target, time_to_target_data
 from clustersim.report.timeline import draw_timeline, timeline_data
 from clustersim.report.versions import draw_versions, versions_data
 from clustersim.results import Run, Sweep
@@ -42,7 +45,7 @@ MIN_MARKS = 400
 
 @dataclass(frozen=True)
 class SweepFigure:
-    """A figure of the whole sweep: the part of the page (`answer`, `why` or `how sure`) and its name in the contents.
+    """A figure of the whole sweep: the part of the page, of `report.PARTS`, and its name in the contents.
 
     `make` returns its variants, none where a sweep has no data for it. The reader selects one; `choose` labels the
     selection. `rows` is what the named rows of an axis are, for the table of its numbers.
@@ -132,6 +135,9 @@ FIGURES: Registry[SweepFigure | RunFigure] = Registry(
     "figure",
     {
         "scaling": SweepFigure("answer", "Scaling", _scaling),
+        "learning-curves": SweepFigure("learning", "Loss and accuracy", learning_curves_figures),
+        "time-to-target": _of_sweep("learning", "Time to target", time_to_target_data, draw_time_to_target),
+        "consensus": _of_sweep("learning", "Consensus distance", consensus_data, draw_consensus),
         "published": SweepFigure("answer", "Published figures", _published, "published figure"),
         "choosing": _of_sweep("why", "Choosing a strategy", choosing_data, draw_choosing, "setting"),
         "backups": _of_sweep("why", "Backup workers", backups_data, draw_backups),

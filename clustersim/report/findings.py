@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from clustersim.report.comparing import axes_sentences, comparison, groups_of, run_labelled
 from clustersim.report.failing import failing_sentence
+from clustersim.report.learning_words import learning_sentence
 from clustersim.report.limiting import limit_of, limit_sentence, limits_of_two, share_of
 from clustersim.report.notes import notes
 from clustersim.report.options import EQUAL, SweepQuestion, main_cell, question_of
@@ -23,11 +24,17 @@ _PAYS = 0.5
 
 
 def findings(sweep: Sweep) -> tuple[str, ...]:
-    """Return the answer: one to three sentences, each with its full stop, and one on points without a forecast."""
+    """Return the answer: one to three sentences, each with its full stop, and one on points without a forecast.
+
+    Where a model is trained, a sentence on the time to its target comes first.
+    """
     found = []
     if sweep.ran:
         question = question_of(sweep)
-        found = [*_main(sweep, question), "; ".join(notes(sweep, question)[:MOST_NOTES])]
+        learnt = learning_sentence(sweep)
+        speed, limit = _main(sweep, question)
+        speed = f"in samples per second, {_uncapitalised(speed)}" if learnt and question.choices else speed
+        found = [learnt, speed, limit, "; ".join(notes(sweep, question)[:MOST_NOTES])]
     found.append(failing_sentence(sweep))
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in found if text)
 

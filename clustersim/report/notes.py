@@ -43,11 +43,19 @@ def _learning(question: SweepQuestion, cell: SweepCell) -> str:
     ages = [float(run.staleness.get("mean") or 0.0) for run in runs]
     best = question.best(cell)
     if max(ages) >= _STALE:
-        return _staleness(question, (best, *(run for run in runs if run is not best)))
+        return _staleness(question, (best, *(run for run in runs if run is not best)), not_learning(runs))
     dropped = dropped_share(best)
     if dropped > EQUAL:
         return f"with {_named(question, best)}, {percent(dropped)} of the gradients are dropped"
-    return f"{apart(best)}, so samples per second is not learning" if apart(best) else ""
+    return f"{apart(best)}, {not_learning(runs)}" if apart(best) else ""
+
+
+def not_learning(runs: Sequence[Run]) -> str:
+    """Say what to compare instead of samples per second: where a model is trained, what it learns."""
+    if not any(run.learning for run in runs):
+        return "so samples per second is not learning"
+    targets = any(run.learning.target is not None for run in runs if run.learning)
+    return f"so {'the time to the target' if targets else 'loss against time'} counts, not samples per second"
 
 
 def apart(run: Run) -> str:
@@ -55,11 +63,10 @@ def apart(run: Run) -> str:
     return _APART.get(run.features.strategy if run.features is not None else "", "")
 
 
-def _staleness(question: SweepQuestion, runs: Sequence[Run]) -> str:
-    """Say how old gradients are; the first run is the fastest."""
+def _staleness(question: SweepQuestion, runs: Sequence[Run], tail: str) -> str:
+    """Say how old gradients are, and what follows; the first run is the fastest."""
     ages = [float(run.staleness.get("mean") or 0.0) for run in runs]
     low, high = min(ages), max(ages)
-    tail = "so samples per second is not learning"
     if high - low < 0.1 * high:
         return f"gradients are {versions(high)} versions old, {tail}"
     fresh = next((run for run, age in zip(runs, ages, strict=True) if age < _STALE and not apart(run)), None)

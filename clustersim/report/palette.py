@@ -61,6 +61,7 @@ PROVENANCE_PATTERNS = {"measured": "", "published": ".", "estimated": "/", "anch
 """Hatching by the provenance of a compute time."""
 
 MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "star", "hexagon")
+DASHES = ("solid", "longdash", "dot", "dashdot", "dash", "longdashdot")
 NUM_SERIES_HUES = 6
 NUM_LOAD_STEPS = 8
 
@@ -120,6 +121,11 @@ def series_colour(number: int) -> str:
 def series_marker(number: int) -> str:
     """Return the marker of the series of that number; hue and marker together repeat after 42 series."""
     return MARKERS[number % len(MARKERS)]
+
+
+def series_dash(number: int) -> str:
+    """Return the dashes of the curve of the series of that number, for figures where markers are few."""
+    return DASHES[number % len(DASHES)]
 
 
 def load_colour(share: float) -> str:

@@ -10,11 +10,15 @@ from clustersim.arguments import check_type
 from clustersim.errors import InputError
 from clustersim.report.answer import rows
 from clustersim.report.figures import FIGURES, SweepFigure
+from clustersim.report.learning_cards import learning_cards
 from clustersim.report.page import page, part
 from clustersim.report.panel import Panel, RunPanel
 from clustersim.report.run_details import RunDetails, run_details
 from clustersim.report.sections import all_runs, failing, header, how_sure, reproduce
 from clustersim.results import Sweep, write_atomically
+
+PARTS = ("learning", "answer", "why", "how sure")
+"""Parts of the page that have figures."""
 
 _MOST_BESIDE = 65
 """Characters across of a table of all runs that fits beside a figure on a screen of 1,300 pixels."""
@@ -37,10 +41,11 @@ def report_html(sweep: Sweep) -> str:
     if not sweep.ran:
         return page(_title(sweep), sweep.version, [header(sweep), failing(sweep), *_end(sweep)], [], None, sweep.name)
     details = run_details(sweep)
-    panels = {where: list(_panels(sweep, details, where)) for where in ("answer", "why", "how sure")}
+    panels = {where: list(_panels(sweep, details, where)) for where in PARTS}
     html = {where: [panel.html() for panel in found] for where, found in panels.items()}
     body = [
         header(sweep),
+        *_learning(sweep, html["learning"]),
         *_answer(sweep, html["answer"]),
         part("What limits the speed"),
         *html["why"],
@@ -62,6 +67,13 @@ def _end(sweep: Sweep) -> Iterator[str]:
     yield part("Reproduce")
     yield from reproduce(sweep)
     yield f"<footer>clustersim {sweep.version}. Figures need JavaScript; nothing is loaded from the network.</footer>"
+
+
+def _learning(sweep: Sweep, panels: Sequence[str]) -> list[str]:
+    """Return the part on what was trained, and the heading of the part that follows; nothing without a training."""
+    if not panels:
+        return []
+    return [part("Learning"), *panels, *learning_cards(sweep), part("Samples per second")]
 
 
 def _answer(sweep: Sweep, panels: Sequence[str]) -> list[str]:

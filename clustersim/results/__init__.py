@@ -7,6 +7,7 @@ from clustersim.results.anchor import Anchor, MeasuredNetwork, MeasuredPoint
 from clustersim.results.baseline import Baseline
 from clustersim.results.failures import FailureTimes
 from clustersim.results.files import read_sweep, save_run, write_atomically, write_sweep
+from clustersim.results.learning import CurvePoint, LearningRun
 from clustersim.results.metrics import (
     breakdown,
     busiest_links,
@@ -42,10 +43,12 @@ __all__ = [
     "WEIGHT_VERSIONS",
     "Anchor",
     "Baseline",
+    "CurvePoint",
     "ErrorKind",
     "FailureTimes",
     "Interval",
     "JobRun",
+    "LearningRun",
     "LinkClass",
     "LinkLoad",
     "MeasuredNetwork",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 MAX_LOSS = 1e6
@@ -47,7 +48,7 @@ class LearningRun:
     update at the first time at which it is made. `seed_curves` [seeds] has each; it goes back where a failure loses
     updates. `consensus` are rows of (seconds, distance) of the first seed where workers have their own weights: the
     root mean square distance of these from their mean, over the length of the mean. `noise` are rows of (updates,
-    gradient noise scale in samples) of the first seed.
+    gradient noise scale in samples) of the first seed. `settings` says how it was trained, in a few words.
     """
 
     task: str
@@ -67,6 +68,7 @@ class LearningRun:
     consensus: Rows = ()
     noise: Rows = ()
     diverged: int = 0
+    settings: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON values; points of curves are [seconds, updates, loss, accuracy]."""
@@ -74,6 +76,25 @@ class LearningRun:
         document["curve"] = [list(point) for point in self.curve]
         document["seed_curves"] = [[list(point) for point in curve] for curve in self.seed_curves]
         return document
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield what cannot be true, of values of the right types: nothing for what a training gave."""
+        if not self.seeds == len(self.seed_curves) > 0:
+            yield f"seeds is {self.seeds}, and seed_curves has {len(self.seed_curves)}"
+        if not all((self.curve, *self.seed_curves)):
+            yield "a curve has no points"
+        elif self.curve[-1].updates != self.updates:
+            yield f"updates is {self.updates}, and the curve ends after {self.curve[-1].updates}"
+        if any(one.updates >= other.updates for one, other in pairwise(self.curve)):
+            yield "curve has updates that do not rise"
+        for point in chain(self.curve, *self.seed_curves):
+            if not (point.seconds >= 0 and point.updates >= 0 and 0 <= (point.accuracy or 0.0) <= 1):
+                yield f"a curve has {list(point)}, which is no time, updates, loss and accuracy"
+                break
+        if not 0 <= self.num_reached <= self.seeds:
+            yield f"num_reached is {self.num_reached} of {self.seeds} seeds"
+        if self.target_metric not in ((None,) if self.target is None else ("loss", "accuracy")):
+            yield f"target_metric is {self.target_metric!r}, of a target of {self.target}"
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> LearningRun:

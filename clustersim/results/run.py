@@ -19,6 +19,7 @@ from clustersim.results.features import Features
 from clustersim.results.frame import framed
 from clustersim.results.html import run_html, sweep_html
 from clustersim.results.learning import LearningRun
+from clustersim.results.learning_scale import LearningScale
 from clustersim.results.point_error import PointError
 from clustersim.results.rows import Cell, data_frame, polars_frame, rows_of
 from clustersim.results.trace import Spans
@@ -188,7 +189,8 @@ class Run:
     measurements of such forecasts lie. `anchor` is set if measured runs scale the forecast. `efficiency` is samples per
     second and GPU over those of the `baseline`. `speedup` is samples per second over all those of the baseline, unless
     the scenario gives another one; `speedup_basis` names what it is over. `baseline` is None in results of earlier
-    versions. `learning` is what came of training a small model in the simulated order, if the scenario asks for it.
+    versions. `learning` is what came of training a small model in the simulated order, if the scenario asks for it, and
+    `learning_scale` the forecast for its own model from a gradient noise scale.
     `error` says why the point has no forecast. Its figures are then NaN, and null in JSON.
     """
 
@@ -244,6 +246,7 @@ class Run:
     band: Band | None = None
     baseline: Baseline | None = None
     learning: LearningRun | None = None
+    learning_scale: LearningScale | None = None
     error: PointError | None = None
 
     @classmethod
@@ -377,6 +380,8 @@ class Run:
                 yield f"{name} is {getattr(self, name)!r}, not above 0"
         if self.baseline is not None and not min(self.baseline.num_gpus, self.baseline.samples_per_s) > 0:
             yield "baseline has no GPUs or no rate above 0"
+        if self.learning is not None:
+            yield from (f"learning: {text}" for text in self.learning.contradictions())
         yield from wrong_types(self.staleness, _STALENESS, "staleness")
         needed = ("mean", "p99", "histogram") if self.staleness.get("max") else ("mean",) if self.staleness else ()
         for key in needed:
@@ -405,6 +410,8 @@ class Run:
             values["band"] = Band.from_dict(values["band"])
         if values.get("learning") is not None:
             values["learning"] = LearningRun.from_dict(values["learning"])
+        if values.get("learning_scale") is not None:
+            values["learning_scale"] = LearningScale(**values["learning_scale"])
         if values.get("baseline") is not None:
             values["baseline"] = Baseline(**values["baseline"])
         if values.get("adapters") is not None:

@@ -76,10 +76,15 @@ def _image_mistakes(point: Point) -> Iterator[Mistake]:
 
 def _token_mistakes(point: Point) -> Iterator[Mistake]:
     """Yield that a training is given in tokens, and the model has none."""
-    if point.train_tokens is None:
+    scale = None if point.learning is None else point.learning.scale
+    in_tokens = scale is not None and scale.unit == "tokens"
+    if (point.train_tokens is None and not in_tokens) or trained_model(point)[0].tokens:
         return
     model, _ = trained_model(point)
-    if not model.tokens:
+    if in_tokens:
+        message = f"{model.name} has no tokens (got unit: tokens); give noise scale and batch in samples"
+        yield Mistake(message, key="learning.scale.unit", got="tokens", allowed="samples")
+    if point.train_tokens is not None:
         message = f"{model.name} has no tokens; the length of its training is dataset_size (samples) and epochs"
         got, allowed = f"{point.train_tokens:g}", "a model whose workload states tokens, or dataset_size and epochs"
         yield Mistake(message, key="train_tokens", got=got, allowed=allowed)

@@ -9,7 +9,7 @@ from clustersim.scenario.keys import PointKeys
 
 def task_mistakes(point: PointKeys) -> list[Mistake]:
     """Return what in `learning` does not go together, as far as the task says without reading its data."""
-    if point.learning is None:
+    if point.learning is None or point.learning.task is None:
         return []
     try:
         num_workers = point.num_gpus if point.is_plain else point.grid.num_replicas

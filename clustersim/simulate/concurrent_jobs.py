@@ -88,7 +88,7 @@ def simulate_beside(
     Of workers at their own pace it has made so many updates. Times given for stragglers count from its start on.
     """
     cluster = _SharedCluster(jobs[0][1], replicate, exact, jobs[0][0].start_s)
-    first, *_ = [cluster.add(job, setup.without_detail()) for job, setup in jobs]
+    first, *_ = [cluster.add(job, setup.without_detail(replicate + 1)) for job, setup in jobs]
 
     def has_ended() -> bool:
         num_made = first.num_made()

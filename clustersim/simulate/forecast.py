@@ -17,6 +17,7 @@ from clustersim.shortcuts import Shortcut
 from clustersim.simulate.concurrent_jobs import jobs_assumption, setups_of, simulate_jobs
 from clustersim.simulate.features import assumed_rates
 from clustersim.simulate.learning import Training, part_of
+from clustersim.simulate.learning_scale import learning_scale_of, scale_assumptions
 from clustersim.simulate.long_run import with_failures
 from clustersim.simulate.outcome import Outcome
 from clustersim.simulate.replicate import simulate_replicate
@@ -80,10 +81,11 @@ def forecast(
     shortcuts = dict.fromkeys(shortcut for outcome in outcomes for shortcut in outcome.shortcuts)
     used = [links.kind for links in run.link_classes if links.num_used]
     run = with_band(setup, run, used)
-    learnt: tuple[str, ...] = ()
+    run, learnt = replace(run, learning_scale=learning_scale_of(setup, run)), scale_assumptions(setup)
     if training is not None:
         on_training = part_of(on_progress, 1.0 - training.share, 1.0)
-        run, learnt = replace(run, learning=training.run(exact, failure_times, on_training)), training.assumptions()
+        run = replace(run, learning=training.run(exact, failure_times, on_training))
+        learnt = (*training.assumptions(), *learnt)
     assumptions = _unique([jobs_assumption(point), *(each.assumptions(used) for each in setups), learnt])
     return Forecast(run, assumptions, (*memory_warnings, *warnings), tuple(shortcuts))
 

@@ -71,14 +71,14 @@ def _trained(loaded: Scenario) -> list[tuple[PointTree, LearningSpec, int]]:
         if node is not None:
             found.setdefault(repr(node.plain()), []).append(tree)
     specs = ((trees[0], trees[0].learning(), len(trees)) for trees in found.values())
-    return [(tree, spec, number) for tree, spec, number in specs if spec is not None]
+    return [(tree, spec, number) for tree, spec, number in specs if spec is not None and spec.task is not None]
 
 
 @dataclass(frozen=True)
 class Training:
     """A task that can be trained: it is installed, and goes together with the point.
 
-    Each seed has its own weights, samples and simulated luck: seed number k has the luck of replicate k. `jobs` are all
+    Each seed has its own weights, samples and random times: seed number k has those of replicate k. `jobs` are all
     jobs on the cluster, if there are several; the first one trains.
     """
 
@@ -92,7 +92,7 @@ class Training:
         """Return the training of a point; None if it has none. Raise InputError if it cannot be trained."""
         setup = setups[0]
         spec = setup.point.learning
-        if spec is None:
+        if spec is None or spec.task is None:
             return None
         check_installed(spec)
         check_order(setup)
@@ -133,16 +133,17 @@ class Training:
             order = training_order(self.setup, number, self.num_updates, simulated, exact=exact, jobs=self.jobs)
             seed = _seed(self.setup, number)
             of_training = part_of(of_seed, _SIMULATED_SHARE, 1.0)
-            run = train(order, spec, spec.task.trainee(seed), seed, self.setup.compression, of_training)
+            trainee = spec.trained.trainee(seed)
+            run = train(order, spec, trainee, seed, self.setup.compression, of_training, measures_noise=number == 0)
             trained.append(run if failures is None else _on_wall_clock(run, self.setup, failures, number))
         return learning_run(spec, trained, gradients_per_update(self.setup))
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what is trained and what is not, as sentences."""
-        task, model, point = self.spec.task.title(), self.setup.point.model, self.setup.point
+        task, model, point = self.spec.trained.title(), self.setup.point.model, self.setup.point
         sentences = [
-            f"Loss and accuracy are those of {task}, really trained in the order in which the workers' reads and writes "
-            f"of weights were simulated. {model} itself is not trained: it decides only how long gradients take to be "
+            f"Loss and accuracy are those of {task}, really trained in the order in which the workers' reads and "
+            f"writes of weights were simulated. {model} itself is not trained: it decides only how long gradients take to be "
             "computed and exchanged.",
             "A worker computes each gradient on one version of all weights, even if several servers hold them.",
         ]

@@ -105,10 +105,14 @@ class Setup:
         other.given_times = given and tuple(each and each.scaled(share) for each in given)
         return other
 
-    def without_detail(self) -> Setup:
-        """Return the same setup for a simulation of which nothing is recorded that only figures of ranks need."""
+    def without_detail(self, num_replicates: int) -> Setup:
+        """Return the same setup without `detail`, for at least so many replicates."""
         other = copy(self)
         other.detail = False
+        if num_replicates > self.point.replicates:
+            other.point = self.point.model_copy(update={"replicates": num_replicates})
+            for known in ("kinds_in_use", "_slowest"):
+                vars(other).pop(known, None)
         return other
 
     def seed(self, replicate: int) -> int:

@@ -40,7 +40,7 @@ def training_order(
     cluster, where there are several: the order is that of the first one, beside the others.
     """
     check_order(setup)
-    setup = setup.without_detail()
+    setup = setup.without_detail(replicate + 1)
     if _updates_by_stage(setup):
         return _stage_order(setup, replicate, num_updates, on_progress, exact, jobs)
     num_iterations = setup.point.strategy.iterations_of(num_updates, setup.num_workers)

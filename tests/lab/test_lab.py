@@ -16,6 +16,8 @@ import pytest
 
 from validate.lab.__main__ import NOT_HERE
 from validate.lab.document import read_campaign
+from validate.lab.learned import replayed
+from validate.lab.learning import sketch
 from validate.lab.sandbox import unavailable_reason
 from validate.lab.score import GATES, compare, judge
 
@@ -46,7 +48,7 @@ def left_over() -> tuple[str, ...]:
     )
 
 
-MOST = {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02}
+MOST = {"collectives": 0.04, "training": 0.04, "servers": 0.04, "link sharing": 0.02, "learning": 0.2}
 """The mean error of a group: twice what is asked of a whole campaign, since other tests may run on the same machine."""
 
 NUM_TRIES = 4
@@ -80,6 +82,24 @@ def test_a_quick_campaign_agrees_with_the_simulator(tmp_path: Path) -> None:
     document = quick_campaign(tmp_path, MOST)
     assert {case["group"] for case in document["cases"]} == set(MOST)
     assert left_over() == before
+
+
+def test_a_real_training_is_repeated_from_its_log_of_versions(tmp_path: Path) -> None:
+    quick_campaign(tmp_path, {"learning": 0.2}, "--only", "Learning")
+    _, (case,) = read_campaign(tmp_path / "lab-quick.json")
+    curve, weights = replayed(case)
+    assert (
+        len(
+            {
+                read
+                for read, written in zip(case.learned["log"]["read"], case.learned["log"]["written"], strict=True)
+                if read < written - 1
+            }
+        )
+        > 10
+    )
+    assert curve == [pytest.approx(point, rel=1e-4, abs=2e-6) for point in case.learned["curve"]]
+    assert sketch(weights.numpy()) == pytest.approx(case.learned["sketch"], rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.skipif(REASON is not None, reason=f"THE LAB CANNOT RUN HERE: {REASON}")

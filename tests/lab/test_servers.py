@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from typing import Any
 
 import pytest
 
 from clustersim.collectives import ALL_REDUCE, Schedule
+from clustersim.scenario import load_scenario
 from validate.lab.collectives import to_confirm
+from validate.lab.layout import Layout
 from validate.lab.servers import Mode, ServerState, server_state
 
 
@@ -69,6 +73,33 @@ def test_it_is_over_with_the_update_that_was_asked_for() -> None:
         assert not state.is_over
         state.apply(worker)
     assert state.is_over
+
+
+@pytest.mark.parametrize(("n", "per_update"), [(1, 4), (2, 2), (4, 1)])
+def test_softsync_updates_after_a_part_of_the_gradients_and_nobody_waits(n: int, per_update: int) -> None:
+    state = server_state(Mode("softsync", n=n), 4, 100)
+    for worker in [0, 0, 0, 1, 0, 2, 3, 0] * 2:
+        assert state.apply(worker)
+        assert state.may_go_on(worker)
+        state.read[worker] = state.version
+    assert Counter(written for *_, written, _ in state.log) == dict.fromkeys(range(1, 16 // per_update + 1), per_update)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        Mode("server"),
+        Mode("backup", backups=1),
+        Mode("async"),
+        Mode("softsync", n=2),
+        Mode("bounded-staleness", bound=2),
+    ],
+)
+def test_a_mode_has_the_updates_of_the_strategy_that_it_writes(mode: Mode) -> None:
+    keys = {"model": "resnet50", "batch": {"per_gpu": 2}, "topology": Layout.star(9).topology(100), "num_gpus": 8}
+    strategy: Any = load_scenario({**keys, "strategy": mode.keys}).points()[0].point.strategy
+    expected = 8 if mode.kind == "server" else strategy.update_rule(8).gradients_per_update
+    assert mode.gradients_per_update(8) == expected
 
 
 def confirmed(schedule: Schedule) -> list[set[tuple[int, int]]]:

@@ -113,6 +113,8 @@ LEARNING: Sequence[Learning] = (
 )
 """About eleven minutes."""
 
+_SHORT = Learning(3, 160, [(Mode("bounded-staleness", bound=1), 20)], _sgd(0.2, 0.4), 0.06, straggler=2.0, seed=21)
+
 FULL: Sequence[Experiment] = (
     Collectives(Layout.star(4), 80, 960_000),
     Collectives(Layout.star(4), 160, 4_000_000, num_warm_up=1, num_repeats=3),
@@ -133,6 +135,7 @@ FULL: Sequence[Experiment] = (
             (Mode("bounded-staleness", bound=3), 200),
         ],
     ),
+    _SHORT,
     Flows(Layout.star(4), 80, _SHARED_STAR),
     Flows(Layout.torus(5), 80, _SHARED_RING),
     Flows(Layout.torus(3, 3), 80, _SHARED_TORUS),
@@ -145,7 +148,7 @@ QUICK: Sequence[Experiment] = (
     Collectives(Layout.star(4), 160, 1_600_000, (*TORCH[:2], *OURS[1:]), num_warm_up=1, num_repeats=3),
     DataParallel(Layout.star(3), 160, Net(6, MIB, 0.010, 0.020), (2 * MIB,), num_warm_up=2, num_iterations=7),
     ParameterServer(4, 160, 1_000_000, [(Mode("backup", backups=1), 8)], num_repeats=3),
-    Learning(3, 160, [(Mode("bounded-staleness", bound=1), 20)], _sgd(0.2, 0.4), 0.06, straggler=2.0, seed=21),
+    _SHORT,
     Flows(Layout.torus(3, 3), 80, _SHARED_TORUS[:1], settle_s=0.7),
 )
 """About forty seconds."""

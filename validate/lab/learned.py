@@ -102,7 +102,9 @@ def scored(cases: Sequence[Case], forecasts_s: Mapping[str, float]) -> list[Scor
 
 
 def ranked(rows: Sequence[Scored]) -> Iterator[tuple[Scored, Scored, bool]]:
-    """Yield the pairs of strategies on one cluster that really differ by more than 5 %; are they forecast in this order?
+    """Yield the pairs of strategies on one cluster that really differ by more than 5 %, the faster one first.
+
+    Each is followed by whether the forecast says so.
 
     >>> rows = [Scored("here", name, *times) for name, *times in [("a", 1.0, 1.1), ("b", 1.2, 1.0), ("c", 1.21, 1.2)]]
     >>> [(one.name, other.name, is_right) for one, other, is_right in ranked(rows)]

@@ -33,7 +33,6 @@ def find_files(folder: Path) -> list[Path]:
                 f"the folder '{folder}' has no file {name}; {why}",
                 got=str(folder),
                 allowed="a folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin",
-                key="folder",
             )
     return [folder / name for name in (*_TRAIN, _TEST)]
 

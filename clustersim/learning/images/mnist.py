@@ -39,7 +39,6 @@ def _found(folder: Path, stem: str, num_dimensions: int) -> Path:
         f"the folder '{folder}' has no file {names[0]} or {names[2]}; nothing is downloaded",
         got=str(folder),
         allowed=f"a folder with {names[0]} or {names[2]}",
-        key="folder",
     )
 
 

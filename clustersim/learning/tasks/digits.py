@@ -10,7 +10,7 @@ from clustersim.learning.tasks.task import TaskData, Trainee
 
 
 class Digits(Classifier):
-    """1,437 handwritten digits of 8 x 8 pixels to train on and 360 to evaluate, which scikit-learn has with it (UCI)."""
+    """1,437 handwritten digits of 8 x 8 pixels to train on and 360 to evaluate, from scikit-learn (UCI)."""
 
     kind: Literal["digits"] = "digits"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,7 +15,19 @@ from clustersim.errors import InputError
 from clustersim.learning.images import ImageSets, cifar10, mnist
 from clustersim.learning.tasks.classifier import Classifier
 from clustersim.learning.tasks.task import TaskData, Trainee
+from clustersim.reading import Place
 from clustersim.spec import Count
+
+_KEY = "learning.task.folder"
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Place mistakes in files at the key that names their folder."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(Place().located(replace(each, key=None), _KEY) for each in error.mistakes) from None
 
 
 class ImageFolder(Classifier):
@@ -51,23 +67,36 @@ class ImageFolder(Classifier):
                 f"there is no folder '{self.folder[:200]}'; nothing is downloaded",
                 got=self.folder[:200],
                 allowed=f"a folder with the files of {self.data_set}",
-                key="folder",
+                key=_KEY,
             )
         return found
 
     def images(self) -> ImageSets:
-        """Return the images to train on and to evaluate."""
-        raise NotImplementedError
+        """Return the images to train on and to evaluate; raise InputError if a file is missing or wrong."""
+        with _named():
+            return self._read(self.path())
+
+    def check(self) -> None:
+        with _named():
+            self._find(self.path())
+
+    @abstractmethod
+    def _find(self, folder: Path) -> object:
+        """Raise InputError if a file is missing."""
+
+    @abstractmethod
+    def _read(self, folder: Path) -> ImageSets:
+        """Return the images in a folder."""
 
 
 class IdxFolder(ImageFolder):
     """Images in the four files of MNIST's format."""
 
-    def check(self) -> None:
-        mnist.find_files(self.path())
+    def _find(self, folder: Path) -> object:
+        return mnist.find_files(folder)
 
-    def images(self) -> ImageSets:
-        return mnist.read_folder(self.path())
+    def _read(self, folder: Path) -> ImageSets:
+        return mnist.read_folder(folder)
 
 
 class Mnist(IdxFolder):
@@ -90,8 +119,8 @@ class Cifar10(ImageFolder):
     data_set = "CIFAR-10"
     kind: Literal["cifar-10"] = "cifar-10"
 
-    def check(self) -> None:
-        cifar10.find_files(self.path())
+    def _find(self, folder: Path) -> object:
+        return cifar10.find_files(folder)
 
-    def images(self) -> ImageSets:
-        return cifar10.read_folder(self.path())
+    def _read(self, folder: Path) -> ImageSets:
+        return cifar10.read_folder(folder)

@@ -17,6 +17,7 @@ from clustersim.reading import read_text
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+KEY = "learning.task.module"
 FUNCTION = "make_task"
 """What a file defines: a function of the seed that returns a `TorchTask`."""
 
@@ -64,7 +65,7 @@ class Own(Task):
         if "\0" in self.module or path.suffix != ".py" or not path.is_file():
             what = "a Python file ends in .py" if path.suffix != ".py" else "there is no such file"
             message = f"{what} (got '{self.module[:200]}')"
-            raise InputError(message, got=self.module[:200], allowed="a Python file", key="module")
+            raise InputError(message, got=self.module[:200], allowed="a Python file", key=KEY)
         return path
 
     def check(self) -> None:
@@ -72,7 +73,7 @@ class Own(Task):
         try:
             ast.parse(read_text(path), str(path))
         except SyntaxError as error:
-            mistake = Mistake(f"SyntaxError: {error.msg}", key="module", file=str(path), line=error.lineno)
+            mistake = Mistake(f"SyntaxError: {error.msg}", file=str(path), line=error.lineno, named_by=KEY)
             raise InputError(mistake) from None
 
     def trainee(self, seed: int) -> Trainee:

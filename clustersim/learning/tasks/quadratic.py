@@ -31,7 +31,7 @@ class Quadratic(Task):
         default=100.0,
         description="largest over smallest eigenvalue of H; these lie evenly on a logarithmic scale below 1",
     )
-    eigenvalues: tuple[Eigenvalue, ...] | None = Field(
+    eigenvalues: list[Eigenvalue] | None = Field(
         default=None,
         min_length=1,
         max_length=_MOST_DIMENSIONS,

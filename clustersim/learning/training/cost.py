@@ -16,7 +16,7 @@ _EVALUATIONS = 100
 
 
 def cpu_s_of(spec: LearningSpec, trainee: Trainee) -> float:
-    """Return the CPU seconds of one core that the trainings of all seeds take, without the simulation of their order."""
+    """Return the CPU seconds that the trainings of all seeds take, without the simulation of their order."""
     gradients = spec.epochs * trainee.num_samples / spec.batch
     evaluations = min(_EVALUATIONS, gradients) if spec.evaluate_every is None else gradients / spec.evaluate_every
     samples = np.arange(spec.batch) % trainee.num_samples

@@ -22,7 +22,7 @@ MOST_SAMPLES = 2048
 _MEASUREMENTS = 10
 
 Scale = Callable[[], Tensor | None]
-"""Gives what each element of a gradient is multiplied with before it is applied [num_weights]; None for 1."""
+"""Gives what the optimizer multiplies each element of a gradient by [num_weights]; None for one factor for all."""
 
 
 class NoiseMeter:
@@ -42,13 +42,15 @@ class NoiseMeter:
         """Rows of (updates, gradient noise scale in samples)."""
         return tuple(self._rows)
 
-    def evaluated(self, updates: int, weights: Tensor, scale: Scale = lambda: None) -> None:
-        """Measure at these weights if it is time to; where the gradient is lost in its noise, there is no row."""
-        if updates < self._next:
+    def evaluated(self, updates: int, weights: Tensor, scale: Scale) -> None:
+        """Measure at these weights if it is time to.
+
+        There is no row where the gradient is lost in its noise, and none for a model that mixes the samples of a batch:
+        it has no gradient of a single sample.
+        """
+        if updates < self._next or self._trainee.mixes_samples:
             return
         self._next = updates + self._every
-        if getattr(self._trainee, "mixes_samples", False):
-            return
         with torch.random.fork_rng(devices=[]):
             found = noise_scale(self._trainee, weights, self._rng, scale())
         if found is not None:

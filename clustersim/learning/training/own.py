@@ -16,25 +16,26 @@ import torch
 from torch import Tensor, nn
 
 from clustersim.errors import InputError, Mistake
-from clustersim.learning.tasks.own import FUNCTION, TorchTask
+from clustersim.learning.tasks.own import FUNCTION, KEY, TorchTask
 from clustersim.learning.training.flat_model import FlatModel
 from clustersim.learning.training.networks import drawn
 from clustersim.reading.user_code import error_text, module_of_file, place_of_error, quiet_code
 
+_FAILS = "the model cannot be run on its data"
 _TRIED = 2
 """Samples on which the model is tried before it is trained; batch normalization refuses one."""
 
 
 def own_trainee(path: Path, seed: int) -> OwnModel:
     """Run the function of a file for a seed, and return what it makes; raise InputError if it cannot be trained."""
-    with _told(path), quiet_code():
+    with _told(path, "it cannot be run"), quiet_code():
         module = _module(path, hashlib.sha256(path.read_bytes()).hexdigest())
     make: Any = getattr(module, FUNCTION, None)
     if not callable(make):
         shown = ", ".join(name for name, each in vars(module).items() if callable(each) and not name.startswith("_"))
         raise _refused(path, f"there is no function {FUNCTION}(seed) in it (it has {shown or 'no function'})", "none")
     with drawn(seed):
-        with _told(path), quiet_code():
+        with _told(path, f"{FUNCTION} fails"), quiet_code():
             made = make(seed)
         _check(path, made)
         return OwnModel(path, made)
@@ -46,16 +47,16 @@ class OwnModel(FlatModel):
     def __init__(self, path: Path, made: TorchTask):
         self._path = path
         loss = made.loss or nn.functional.cross_entropy
-        with _told(path):
+        with _told(path, _FAILS):
             super().__init__(made.module, made.inputs, made.targets, made.test_inputs, made.test_targets, loss)
         self._try()
 
     def gradient(self, weights: Tensor, samples: np.ndarray) -> Tensor:
-        with _told(self._path), contextlib.redirect_stdout(sys.stderr):
+        with _told(self._path, _FAILS):
             return super().gradient(weights, samples)
 
     def evaluate(self, weights: Tensor) -> tuple[float, float | None]:
-        with _told(self._path), contextlib.redirect_stdout(sys.stderr):
+        with _told(self._path, _FAILS):
             return super().evaluate(weights)
 
     def _try(self) -> None:
@@ -102,17 +103,21 @@ def _kind(value: object) -> str:
 
 
 def _refused(path: Path, message: str, got: str, allowed: str | None = None) -> InputError:
-    return InputError(Mistake(message, key="learning.task.module", file=str(path), got=got, allowed=allowed))
+    return InputError(f"{path}: {message}", key=KEY, got=got, allowed=allowed)
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Raise the errors of the user's code as InputErrors, with the file and the line."""
+def _told(path: Path, what: str = "") -> Iterator[None]:
+    """Raise the errors of the user's code as InputErrors, with the file and the line; `what` fails if it has none."""
     try:
-        yield
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        file, line = place_of_error(error) or (str(path), None)
-        mistake = Mistake(error_text(error), key="learning.task.module", file=file, line=line, got=_kind(error))
+        place = place_of_error(error)
+        if place is None:
+            raise _refused(path, f"{what}: {error_text(error)}", _kind(error)) from None
+        file = str(path) if Path(place[0]).resolve() == path.resolve() else place[0]
+        mistake = Mistake(error_text(error), file=file, line=place[1], named_by=KEY, got=_kind(error))
         raise InputError(mistake) from None

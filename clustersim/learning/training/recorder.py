@@ -9,28 +9,43 @@ from torch import Tensor
 
 from clustersim.learning.spec import LearningSpec
 from clustersim.learning.tasks import Trainee
+from clustersim.learning.training.noise import NoiseMeter, Scale
 from clustersim.results.learning import MAX_LOSS, Curve, CurvePoint
 
 _EVALUATIONS = 100
 
 
 class Recorder:
-    """The curve of a training of `num_updates` updates: at the start, every so many updates, and at the end."""
+    """The curve of a training of `num_updates` updates: at the start, every so many updates, and at the end.
 
-    def __init__(self, trainee: Trainee, spec: LearningSpec, num_updates: int, on_progress: Callable[[float], None]):
+    Some evaluations measure the gradient noise scale too, with a meter for its `noise`.
+    """
+
+    def __init__(
+        self,
+        trainee: Trainee,
+        spec: LearningSpec,
+        num_updates: int,
+        on_progress: Callable[[float], None],
+        noise: NoiseMeter | None = None,
+    ):
+        self._noise = noise
         self._trainee, self.num_updates, self._on_progress = trainee, num_updates, on_progress
         self._every = spec.evaluate_every or max(1, num_updates // _EVALUATIONS)
         self._points: list[CurvePoint] = []
 
     def start(self, weights: Tensor) -> None:
         """Evaluate the weights before the first update."""
-        self._evaluate(0.0, 0, weights)
+        self._evaluate(0.0, 0, weights, lambda: None)
 
-    def updated(self, time_s: float, updates: int, weights: Callable[[], Tensor]) -> bool:
-        """Note that so many updates are made at a time; evaluate the weights if it is time to, and say so."""
+    def updated(self, time_s: float, updates: int, weights: Callable[[], Tensor], scale: Scale = lambda: None) -> bool:
+        """Note that so many updates are made at a time; evaluate the weights if it is time to, and say so.
+
+        `scale` is that of the optimizer, for the gradient noise scale.
+        """
         is_time = updates % self._every == 0 or updates == self.num_updates
         if is_time:
-            self._evaluate(time_s, updates, weights())
+            self._evaluate(time_s, updates, weights(), scale)
         return is_time
 
     @property
@@ -38,9 +53,11 @@ class Recorder:
         """All evaluations so far."""
         return tuple(self._points)
 
-    def _evaluate(self, time_s: float, updates: int, weights: Tensor) -> None:
+    def _evaluate(self, time_s: float, updates: int, weights: Tensor, scale: Scale) -> None:
         loss, accuracy = self._trainee.evaluate(weights)
         self._points.append(CurvePoint(time_s, updates, bounded(loss), accuracy))
+        if self._noise is not None:
+            self._noise.evaluated(updates, weights, scale)
         self._on_progress(updates / self.num_updates)
 
 

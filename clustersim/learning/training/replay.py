@@ -13,6 +13,7 @@ from clustersim.learning.spec import LearningSpec
 from clustersim.learning.tasks import Trainee
 from clustersim.learning.training.compression import Compressor
 from clustersim.learning.training.gradients import Gradients
+from clustersim.learning.training.noise import NoiseMeter
 from clustersim.learning.training.recorder import Recorder
 from clustersim.learning.training.replicas import ReplicaTraining
 from clustersim.learning.training.shared_model import SharedModelTraining
@@ -27,11 +28,14 @@ def replay(
     seed: int,
     compression: Compression | None,
     on_progress: Callable[[float], None],
+    measures_noise: bool,
 ) -> SeedRun:
     """Return what came of a training; parameters as of `train`."""
     with repeatable(seed):
-        recorder = Recorder(trainee, spec, order.num_updates, on_progress)
-        return training(order, spec, trainee, seed, compression).run(recorder)
+        noise = NoiseMeter(trainee, order.num_updates, seed) if measures_noise else None
+        recorder = Recorder(trainee, spec, order.num_updates, on_progress, noise)
+        run = training(order, spec, trainee, seed, compression).run(recorder)
+        return run if noise is None else run._replace(noise=noise.rows)
 
 
 def training(

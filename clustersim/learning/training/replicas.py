@@ -53,7 +53,7 @@ class ReplicaTraining:
                 self._read[worker] = self._gradients.mean((worker,), self._weights[worker])
             elif kind == APPLY:
                 self._apply(worker, recorder.num_updates)
-                if recorder.updated(time_s, self._num_updates, self._mean):
+                if recorder.updated(time_s, self._num_updates, self._mean, scale=self._updaters[worker].scale):
                     consensus.append((time_s, self._consensus()))
             elif kind == PAIR:
                 self._pair([worker, other])

@@ -38,7 +38,7 @@ class SharedModelTraining:
                 self._updater.step(gradient, self._optimizer.factor(share, num_gradients) * rate)
                 if version in self._last_read:
                     self._versions[version] = self._updater.weights.clone()
-                recorder.updated(accepted[-1].time_s, version, lambda: self._updater.weights)
+                recorder.updated(accepted[-1].time_s, version, lambda: self._updater.weights, scale=self._updater.scale)
             self._forget(rows, version)
         return SeedRun(recorder.curve)
 

@@ -38,7 +38,7 @@ class StageTraining:
             factor = self._optimizer.factor(number / recorder.num_updates, self._order.num_workers)
             self._updater.step(gradient, factor)
             versions.append(self._updater.weights.clone())
-            recorder.updated(time_s, number + 1, lambda: self._updater.weights)
+            recorder.updated(time_s, number + 1, lambda: self._updater.weights, scale=self._updater.scale)
         return SeedRun(recorder.curve)
 
     def _stashed(self, versions: deque[Tensor]) -> Tensor:

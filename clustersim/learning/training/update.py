@@ -26,6 +26,18 @@ class Updater:
         """The weights now; the next step changes them in place."""
         return self._parameter.data
 
+    def scale(self) -> Tensor | None:
+        """Return what the rule multiplies each element of a gradient by, besides its rate [num_weights].
+
+        Adam divides by the root of the mean square of the element. None where all elements have one factor.
+        """
+        state = self._optimizer.state.get(self._parameter, {})
+        if self._spec.kind != "adam" or not state:
+            return None
+        group = self._optimizer.param_groups[0]
+        mean_square = state["exp_avg_sq"] / (1 - group["betas"][1] ** float(state["step"]))
+        return 1 / (mean_square.sqrt() + group["eps"])
+
     def step(self, gradient: Tensor, factor: float) -> None:
         """Update the weights with a gradient, at `factor` times the rate."""
         self._parameter.grad = gradient

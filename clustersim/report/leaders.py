@@ -1,0 +1,184 @@
+"""Which training is the first at each loss or accuracy, and where another one takes the lead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from clustersim.results.learning import Curve, CurvePoint, LearningRun
+
+Metric = Literal["loss", "accuracy"]
+
+NUM_LEVELS = 160
+
+_STANDARD_ERRORS = 2.0
+"""Standard errors of the mean ratio of two times, seed by seed, within which they are called equal."""
+
+_EQUAL = 1.01
+"""Ratio of two times up to which they are called equal."""
+
+_COARSE = 0.05
+"""Share of the levels at the beginning in which a lead does not count: a training has few evaluations there."""
+
+_ALIKE = 0.8
+"""Share of the levels of a lead at which another training has to be as fast, to be an equal."""
+
+_LEAST_ERROR, _TINY_S = 1e-4, 1e-12
+
+
+class Lead(NamedTuple):
+    """The levels from one to another at which a training is the first.
+
+    `first` is its number among the trainings, and `equals` are the numbers of those that are as fast at most of them.
+    `level` is the last loss or accuracy, and `seconds` is when the first training reaches it, a mean over seeds.
+    """
+
+    first: int
+    equals: tuple[int, ...]
+    level: float
+    seconds: float
+
+
+def error_of(value: float, metric: Metric) -> float:
+    """Return a loss, or 1 - an accuracy: what a training makes small."""
+    return value if metric == "loss" else 1.0 - value
+
+
+def value_of(point: CurvePoint, metric: Metric) -> float | None:
+    """Return the loss or the accuracy of an evaluation."""
+    return point.loss if metric == "loss" else point.accuracy
+
+
+def reach_times(curve: Curve, metric: Metric, errors: np.ndarray) -> np.ndarray:
+    """Return the seconds of the first evaluation with at most each of some errors [num_errors]; inf where none has.
+
+    >>> curve = (CurvePoint(0.0, 0, 2.0, None), CurvePoint(3.0, 1, 0.5, None), CurvePoint(6.0, 2, 0.7, None))
+    >>> reach_times(curve, "loss", np.array([1.0, 0.6, 0.1])).tolist()
+    [3.0, 3.0, inf]
+    """
+    known = [(point.seconds, value) for point in curve if (value := value_of(point, metric)) is not None]
+    best = np.minimum.accumulate([error_of(value, metric) for _, value in known] or [np.inf])
+    seconds = np.array([*(time_s for time_s, _ in known), np.inf])
+    places = np.searchsorted(-best, -errors, side="left")
+    return seconds[np.minimum(places, len(known))]
+
+
+def seed_curves(training: LearningRun) -> Sequence[Curve]:
+    """Return the curve of each seed; the mean one of a result without them."""
+    return training.seed_curves or (training.curve,)
+
+
+class Reached(NamedTuple):
+    """When each seed first has each of some errors [seeds, errors], and the seconds between two evaluations."""
+
+    seconds: np.ndarray
+    resolution_s: float
+
+    def at(self, level: int) -> Reached:
+        """Return the seconds of one error alone [seeds]."""
+        return Reached(self.seconds[:, level], self.resolution_s)
+
+
+def reached(training: LearningRun, metric: Metric, errors: np.ndarray) -> Reached:
+    """Return when the seeds of a training have some errors."""
+    curves = seed_curves(training)
+    gaps = [curve[-1].seconds / (len(curve) - 1) for curve in curves if len(curve) > 1]
+    return Reached(np.array([reach_times(curve, metric, errors) for curve in curves]), max(gaps, default=0.0))
+
+
+def leads(trainings: Sequence[LearningRun], metric: Metric, target: float | None = None) -> list[Lead]:
+    """Return who is the first at each level, from the worst level on: as few changes as the seeds allow.
+
+    The time to a level is that of `time_to_target_s`: the mean over seeds of the first evaluation that has it, and a
+    training where a seed has not is no candidate. A training keeps the lead until another one is faster by more than
+    the seeds' spread (`is_faster`). The levels go from the first weights to the best that all seeds of some training
+    have; they are spaced by the logarithm of the error, and `target` is one of them.
+    """
+    errors = _levels(trainings, metric, target)
+    if not len(errors):
+        return []
+    times = [reached(each, metric, errors) for each in trainings]
+    means = np.array([each.seconds.mean(axis=0) for each in times])
+    fastest = means.argmin(axis=0)
+    is_first = np.array(
+        [
+            [
+                np.isfinite(means[number, level]) and not is_faster(times[fastest[level]].at(level), each.at(level))
+                for level in range(len(errors))
+            ]
+            for number, each in enumerate(times)
+        ]
+    )
+    return [
+        Lead(first, equals, _value(float(errors[end - 1]), metric), float(means[first, end - 1]))
+        for first, equals, end in _segments(is_first, means)
+    ]
+
+
+def is_faster(one: Reached, other: Reached) -> bool:
+    """Return whether one training has an error earlier than another by more than chance; both are at one level.
+
+    Seed number k has the same samples and the same stragglers in both: their ratio is taken seed by seed. Its mean must
+    be more than two standard errors from 1, and the times further apart than two evaluations.
+
+    >>> one, other = Reached(np.array([10.0, 12.0]), 0.1), Reached(np.array([11.0, 13.0]), 0.1)
+    >>> is_faster(one, other), is_faster(one, Reached(np.array([11.0, 11.8]), 0.1))
+    (True, False)
+    """
+    number = min(len(one.seconds), len(other.seconds))
+    first, second = one.seconds[:number], other.seconds[:number]
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        return bool(np.isfinite(first).all())
+    ratios = np.log(np.maximum(second, _TINY_S) / np.maximum(first, _TINY_S))
+    spread = _STANDARD_ERRORS * float(ratios.std(ddof=1)) / number**0.5 if number > 1 else 0.0
+    is_beyond_evaluations = float((second - first).mean()) > max(one.resolution_s, other.resolution_s)
+    return is_beyond_evaluations and float(ratios.mean()) > max(spread, float(np.log(_EQUAL)))
+
+
+def _segments(is_first: np.ndarray, means: np.ndarray) -> list[tuple[int, tuple[int, ...], int]]:
+    """Return the training with the lead, its equals, and the end, for each stretch of levels."""
+    num_levels = is_first.shape[1]
+    found: list[tuple[int, tuple[int, ...], int]] = []
+    begin = 0
+    while begin < num_levels:
+        ends = [begin + _length(row[begin:]) for row in is_first]
+        end = max(ends)
+        # the greedy choice of the longest stretch gives the fewest changes
+        first = min((number for number, each in enumerate(ends) if each == end), key=lambda n: means[n, end - 1])
+        equals = tuple(n for n in range(len(ends)) if n != first and is_first[n, begin:end].mean() >= _ALIKE)
+        if found or end > _COARSE * num_levels or end == num_levels:
+            found.append((first, equals, end))
+        begin = end
+    return found
+
+
+def _length(flags: np.ndarray) -> int:
+    """Return how many flags at the beginning are true."""
+    return len(flags) if flags.all() else int(flags.argmin())
+
+
+def _levels(trainings: Sequence[LearningRun], metric: Metric, target: float | None) -> np.ndarray:
+    """Return the errors at which trainings are compared, the largest first; empty where none gets better."""
+    all_curves = [seed_curves(each) for each in trainings]
+    found = [[_errors(curve, metric) for curve in curves] for curves in all_curves]
+    if not found or not all(errors for curves in found for errors in curves):
+        return np.array([])
+    start = min(errors[0] for curves in found for errors in curves)
+    best = max(min(max(min(errors) for errors in curves) for curves in found), _LEAST_ERROR)
+    if best >= start:
+        return np.array([])
+    levels = np.geomspace(start, best, NUM_LEVELS + 1)[1:]
+    levels[-1] = best
+    if target is not None and best <= (error := error_of(target, metric)) < start:
+        levels = np.append(levels, error)
+    return np.unique(levels)[::-1]
+
+
+def _errors(curve: Curve, metric: Metric) -> list[float]:
+    return [error_of(value, metric) for point in curve if (value := value_of(point, metric)) is not None]
+
+
+def _value(error: float, metric: Metric) -> float:
+    return error if metric == "loss" else 1.0 - error
