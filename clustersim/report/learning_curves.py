@@ -13,7 +13,7 @@ from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, le
 from clustersim.report.leaders import Metric, error_of, seed_curves, value_of
 from clustersim.report.learning_words import level_words, title_words, value_words
 from clustersim.report.palette import series_colour, series_dash, series_marker
-from clustersim.report.trainings import Comparison, Training, comparisons
+from clustersim.report.trainings import TrainedRun, TrainingComparison, comparisons
 from clustersim.report.words import count, duration, plot_text, plural, shortened, time_unit
 from clustersim.results import Sweep
 from clustersim.results.learning import Curve, CurvePoint
@@ -73,7 +73,7 @@ def learning_curves_data(sweep: Sweep) -> list[LearningCurves]:
     return [_curves(each, metric) for each in comparisons(sweep) for metric in each.metrics]
 
 
-def _curves(comparison: Comparison, metric: Metric) -> LearningCurves:
+def _curves(comparison: TrainingComparison, metric: Metric) -> LearningCurves:
     shown, left_out = chosen(comparison.trainings)
     notes = []
     if left_out:
@@ -99,14 +99,14 @@ def _is(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def chosen(trainings: Sequence[Training], most: int = MAX_CURVES) -> tuple[list[Training], int]:
+def chosen(trainings: Sequence[TrainedRun], most: int = MAX_CURVES) -> tuple[list[TrainedRun], int]:
     """Return the best trainings and the last one, and how many are left out."""
     if len(trainings) <= most:
         return list(trainings), 0
     return [*trainings[: most - 1], trainings[-1]], len(trainings) - most
 
 
-def _line(training: Training, metric: Metric) -> LearningLine:
+def _line(training: TrainedRun, metric: Metric) -> LearningLine:
     """Return a line; its seeds are the mean curve alone where their evaluations are not known or are others."""
     learning = training.learning
     forward = [_forward(curve) for curve in seed_curves(learning)]

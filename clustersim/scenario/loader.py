@@ -92,9 +92,7 @@ def gives(key: str, source: str | Path | Mapping[str, Any] | Scenario, overrides
     """Say whether a scenario has a value for a dotted key, be it valid or not."""
     root, _ = _read(source)
     root, _ = apply_overrides(root, overrides, open_topology)
-    node: TreeNode | None = root
-    for part in key.split("."):
-        node = None if node is None else node.child(part)
+    node = root.at(tuple(key.split(".")))
     return node is not None and bool(node.value)
 
 
