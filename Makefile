@@ -32,7 +32,7 @@ test-torch: $(VENV)/.installed-torch
 	$(python) -m pytest -m torch tests
 
 test-learning: $(VENV)/.installed-learning
-	$(python) -m pytest -m learning tests/learning
+	$(python) -m pytest -m learning tests
 
 test-browser: $(VENV)/.installed-browser
 	$(python) -m pytest -m browser tests

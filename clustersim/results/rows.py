@@ -130,10 +130,12 @@ def _figures(run: Run, axes: Mapping[str, Cell], parts: Sequence[str]) -> dict[s
 
 
 def _learning(run: Run) -> dict[str, Cell]:
-    """Return the columns of what was really trained; none of a run that trained nothing."""
+    """Return the columns of what was really trained, and of the forecast by `learning.scale`; none without these."""
     found = run.learning
+    scale = run.learning_scale
+    scaled = {} if scale is None else {f"learning_scale_{name}": cell for name, cell in vars(scale).items()}
     if found is None:
-        return {}
+        return scaled
     low, high = found.time_to_target_interval or (None, None)
     row: dict[str, Cell] = {
         "learning_time_to_target_s": found.time_to_target_s,
@@ -141,7 +143,7 @@ def _learning(run: Run) -> dict[str, Cell]:
         "learning_time_to_target_s_high": high,
     }
     names = ("num_reached", "seeds", "samples_to_target", "final_loss", "final_accuracy", "updates", "diverged")
-    return row | {f"learning_{name}": getattr(found, name) for name in names}
+    return row | {f"learning_{name}": getattr(found, name) for name in names} | scaled
 
 
 def _interval(run: Run) -> dict[str, Cell]:
