@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from clustersim.scenario import Scenario
 
-NO_LEARN = typer.Option("--no-learn", help="Forecast only: train nothing, as if the scenario had no `learning`.")
+NO_LEARN = typer.Option("--no-learn", help="Train nothing: forecast as without the task of `learning`.")
 
 CURVES = typer.Option(
     "--curves", metavar="FILE", help="Write loss and accuracy of each seed against seconds and updates (CSV)."
@@ -20,16 +20,16 @@ _LONG_S = 60.0
 
 
 def note_untrained(what: str, sources: Iterable[str], settings: Sequence[str] = ()) -> None:
-    """Say that a command trains nothing, if any of its scenarios has `learning`."""
+    """Say that a command trains nothing, if any of its scenarios has a task to train."""
     from clustersim.errors import InputError
     from clustersim.scenario.loader import gives
 
     for source in sources:
         try:
-            has_learning = gives("learning", source, settings)
+            has_task = gives("learning.task", source, settings)
         except InputError:  # which the command itself tells, or it is a saved run
             continue
-        if has_learning:
+        if has_task:
             typer.echo(f"note: {what} trains nothing; `clustersim run` trains what `learning` says", err=True)
             return
 

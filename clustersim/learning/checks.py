@@ -26,7 +26,7 @@ def learning_mistakes(
         yield from _length_mistakes(spec, data.num_samples)
     every = spec.evaluate_every
     if num_updates is not None and every is not None and every > num_updates:
-        message = f"the training has {num_updates:,} updates in all, so none is evaluated every {every:,}"
+        message = f"the training has {num_updates:,} updates in all (got {every:,}); take at most {num_updates}"
         allowed = f"at most {num_updates}"
         yield Mistake(message, "learning.evaluate_every", got=str(every), allowed=allowed, remedy=str(num_updates))
 
@@ -66,8 +66,8 @@ def _length_mistakes(spec: LearningSpec, num_samples: int) -> Iterator[Mistake]:
     seeds = "" if spec.seeds == 1 else f" over {spec.seeds} seeds"
     remedy = f"epochs: {epochs:g}"
     message = (
-        f"{gradients:,.0f} gradients{seeds} are too many to compute, at most {MOST_GRADIENTS:,}: take {remedy}, "
-        f"or batch: {batch}"
+        f"{gradients:,.0f} gradients{seeds} are too many to compute (got epochs: {spec.epochs:g}), at most "
+        f"{MOST_GRADIENTS:,}: take {remedy}, or batch: {batch}"
     )
     got, allowed = f"{spec.epochs:g} epochs", f"at most {epochs:g} epochs"
     yield Mistake(message, "learning.epochs", got=got, allowed=allowed, remedy=remedy)

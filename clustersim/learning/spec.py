@@ -52,7 +52,9 @@ class Target(Spec):
         given = [key for key in ("loss", "accuracy") if getattr(self, key) is not None]
         if len(given) != 1:
             got = " and ".join(given) or "neither"
-            raise InputError("a target is a loss or an accuracy; give one", got=got, allowed="loss or accuracy")
+            raise InputError(
+                f"a target is a loss or an accuracy; give one (got {got})", got=got, allowed="loss or accuracy"
+            )
         return self
 
     @property
@@ -98,7 +100,7 @@ class LearningSpec(Spec):
     seeds: Count = Field(
         default=1,
         le=1000,
-        description="trainings with different weights, samples and simulated luck, for an interval",
+        description="trainings with different weights, samples and random draws of the simulation, for an interval",
     )
     target: Target | None = Field(default=None, description="when the model is good enough: {accuracy: 0.95}")
     evaluate_every: Count | None = Field(
@@ -107,8 +109,8 @@ class LearningSpec(Spec):
 
     scale: ScaleSpec | None = Field(
         default=None,
-        description="a training of the scenario's own model whose gradient noise scale you measured, {noise_scale: ..., "
-        "batch: ..., steps: ...}: the updates, time and rate to the same loss with the batch of each run, by a formula",
+        description="a training of the scenario's own model, and its gradient noise scale, {noise_scale: ..., batch: "
+        "..., steps: ...}: gives the updates, time and rate to the same loss with the batch of each run, by a formula",
     )
 
     @model_validator(mode="after")

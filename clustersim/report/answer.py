@@ -282,7 +282,7 @@ MORE_COLUMNS = (
     Column("$ total", lambda run: run.train_dollars, amount,
            lambda runs: any(run.train_dollars is not None for run in runs)),
 )  # fmt: skip
-"""Columns beside the rates: of language models, stale and dropped gradients, trainings, memory if it may be short, dollars."""
+"""Columns beside the rates: language models, stale and dropped gradients, trainings, memory if short, dollars."""
 
 
 def _known(value: float | None, text: Callable[[float], str]) -> str:

@@ -89,10 +89,10 @@ def load_scenario(
 
 
 def gives(key: str, source: str | Path | Mapping[str, Any] | Scenario, overrides: Sequence[str] = ()) -> bool:
-    """Say whether a scenario has a value for a key, be it valid or not."""
+    """Say whether a scenario has a value for a dotted key, be it valid or not."""
     root, _ = _read(source)
     root, _ = apply_overrides(root, overrides, open_topology)
-    node = root.child(key)
+    node = root.at(tuple(key.split(".")))
     return node is not None and bool(node.value)
 
 

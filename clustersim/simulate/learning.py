@@ -28,7 +28,7 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.training_order import Jobs, check_order, gradients_per_update, training_order
 from clustersim.stragglers import has_given_times
 
-_SIMULATED_SHARE = 0.2
+_SIMULATED_SHARE = 0.5
 """Share of the progress of a training that is the simulation of its order; an estimate."""
 
 _KEY = "learning"
@@ -96,6 +96,7 @@ class Training:
             return None
         check_installed(spec)
         check_order(setup)
+        setup.compression.check_decoded()
         trainee = spec.task.trainee(_seed(setup, 0))
         num_updates = spec.num_updates(trainee.num_samples, gradients_per_update(setup))
         _, accuracy = trainee.evaluate(trainee.initial)
@@ -143,8 +144,8 @@ class Training:
         task, model, point = self.spec.trained.title(), self.setup.point.model, self.setup.point
         sentences = [
             f"Loss and accuracy are those of {task}, really trained in the order in which the workers' reads and "
-            f"writes of weights were simulated. {model} itself is not trained: it decides only how long gradients take to be "
-            "computed and exchanged.",
+            f"writes of weights were simulated. {model} itself is not trained: it decides only how long gradients take "
+            "to be computed and exchanged.",
             "A worker computes each gradient on one version of all weights, even if several servers hold them.",
         ]
         if has_given_times(point.stragglers):

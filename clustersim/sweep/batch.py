@@ -96,8 +96,8 @@ def _worker() -> str:
 def unpacked(content: bytes) -> Any:
     """Return what this command and its workers send to each other.
 
-    They send it over the channels of `multiprocessing`, Dask and MPI, which unpickle what comes over them too: whoever
-    can write to these can run code anyhow (docs/security.md).
+    They send it over the channels of `multiprocessing`, Dask and MPI, which unpickle what comes over them too. A
+    program that can write to these can run code anyhow (docs/security.md).
     """
     return pickle.loads(content)  # nosec B301
 

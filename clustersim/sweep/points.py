@@ -41,7 +41,7 @@ def sweep(
     one per core; the result does not depend on it, nor on the `executor`, which is one or what `open_executor` takes
     (`"dask"`, `"tcp://host:8786"`), nor on `workloads`, which sweeps in this process may share. A point may take
     `point_timeout_s`. `where` are conditions on the points, such as `num_gpus <= 64`. Unless it `learns`, the task of
-    the key `learning` is not trained, and the forecasts are those of the scenario without that key.
+    the key `learning` is not trained, and the forecasts are those of the scenario without the task.
     """
     check_number("workers", workers, least=0, is_whole=True)
     if point_timeout_s is not None:

@@ -40,7 +40,7 @@ def fill(
     Points are made, simulated and kept one after the other, so that memory does not grow with their number. With
     `retry` points that were stuck or took too long are simulated again. If `strict`, a point without a forecast raises
     InputError or SimulationError. Unless it `learns`, the task of `learning` is not trained, and each point is kept as
-    that of a scenario without that key.
+    that of a scenario without the task.
     """
     if learns:
         check_can_learn(loaded)

@@ -26,8 +26,8 @@ _IN_FOLDERS = ("*.json", "*idx[13]-ubyte", "*idx[13]-ubyte.gz", "data_batch_[1-5
 class LedgerKeys:
     """The keys of the points of one scenario. Files that several points name are read once.
 
-    Unless it `learns`, a point has the same key as without `learning`. A trained one depends on the versions of the
-    packages that train.
+    Unless it `learns`, a point has the same key as without the task of `learning`. A trained one depends on the
+    versions of the packages that train.
     """
 
     def __init__(self, loaded: Scenario, exact: bool, learns: bool = True):
@@ -44,8 +44,8 @@ class LedgerKeys:
 
     def key(self, tree: PointTree) -> str:
         """Return the SHA-256 of all that the forecast of a point depends on, in hexadecimal digits."""
-        is_trained = self._learns and tree.root.child(_LEARNING) is not None
-        root = tree.root if is_trained else _without_learning(tree.root)
+        is_trained = self._learns and tree.root.at((_LEARNING, "task")) is not None
+        root = tree.root if is_trained else _without_task(tree.root)
         cluster = self._cluster(root)
         named = [root] if cluster is None else [root, cluster]
         document = {
@@ -80,8 +80,13 @@ class LedgerKeys:
                 yield text, self._digests[text]
 
 
-def _without_learning(root: TreeNode) -> TreeNode:
-    return root.with_value({key: node for key, node in root.children.items() if key != _LEARNING})
+def _without_task(root: TreeNode) -> TreeNode:
+    """Return the keys of a point with what is not trained of `learning`."""
+    kept = {key: node for key, node in root.children.items() if key != _LEARNING}
+    learning, scale = root.child(_LEARNING), root.at((_LEARNING, "scale"))
+    if learning is not None and scale is not None:
+        kept[_LEARNING] = learning.with_value({"scale": scale})
+    return root.with_value(kept)
 
 
 def _untrained(point: Point) -> str:
