@@ -11,7 +11,7 @@ from clustersim.errors import InputError
 from clustersim.model import PRECISIONS, Layer
 from clustersim.parallelism import AXES, COLLECTIVE_AXES, REPLICAS, REPLICATE_GROUP, SHARD_GROUP, Grid
 from clustersim.parallelism.plan import Part, StagePlan
-from clustersim.program.graph import BUCKETS, RECEIVE, SEND, Task, TaskNode, Work, tags_of, tasks_of
+from clustersim.program.graph import BUCKETS, RECEIVE, SEND, GraphTask, TaskNode, Work, tags_of, tasks_of
 from clustersim.program.ops import BACKWARD, FORWARD, RECOMPUTE, WEIGHTS, Call, Compute, Copy, HostUpdate, Op, Program
 from clustersim.program.plain import plain_program
 from clustersim.scenario import Point, Scenario, load_scenario
@@ -46,7 +46,7 @@ class Programs:
         update_s = plan.iteration.update_s
         return [*plan.program.ops(), *([Compute("update", update_s, "update", 0)] if update_s else [])]
 
-    def tasks(self) -> list[list[Task]]:
+    def tasks(self) -> list[list[GraphTask]]:
         """Return the graph of each stage, from which those of its ranks are made.
 
         Raise InputError if a trace cannot express it.
@@ -74,7 +74,7 @@ class Programs:
             for plan, work in zip(self.plans, self.work, strict=True)
         ]
 
-    def node(self, task: Task, rank: int) -> TaskNode:
+    def node(self, task: GraphTask, rank: int) -> TaskNode:
         """Return the node of a rank for a task of its stage."""
         if task.axis:
             group = self.group(rank, task.axis)

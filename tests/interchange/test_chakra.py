@@ -25,7 +25,7 @@ from clustersim.interchange.chakra.message import (
     metadata,
 )
 from clustersim.interchange.chakra.wire import messages, read_varint, signed, varint
-from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, Task, TaskNode
+from clustersim.program.graph import COLLECTIVE, COMPUTE, NOTHING, RECEIVE, SEND, GraphTask, TaskNode
 from clustersim.simulate.programs import one_point, programs_of
 from clustersim.simulate.setup import Setup
 from clustersim.simulate.traces import simulate_traces
@@ -175,7 +175,7 @@ def test_googles_library_reads_every_file_of_ours(exported: Any) -> None:
 
 
 def test_a_collective_of_all_ranks_has_no_group_of_its_own(tmp_path: Path) -> None:
-    task = Task(TaskNode(1, COLLECTIVE, "sum", num_bytes=10.5, op="all-reduce"), "data")
+    task = GraphTask(TaskNode(1, COLLECTIVE, "sum", num_bytes=10.5, op="all-reduce"), "data")
     write_chakra(tmp_path / "out", "job", [[task]], [0, 0], lambda task, rank: task.node._replace(group=(0, 1)))
     assert json.loads((tmp_path / "out" / "groups.json").read_text()) == {}
     node = read_chakra(tmp_path / "out")[1][0]
@@ -185,7 +185,7 @@ def test_a_collective_of_all_ranks_has_no_group_of_its_own(tmp_path: Path) -> No
 def test_groups_of_the_same_ranks_for_other_purposes_are_apart(tmp_path: Path) -> None:
     """As communicators are: their collectives do not wait for one another."""
     tasks = [
-        Task(TaskNode(number, COLLECTIVE, "sum", num_bytes=8.0, op="all-reduce"), axis)
+        GraphTask(TaskNode(number, COLLECTIVE, "sum", num_bytes=8.0, op="all-reduce"), axis)
         for number, axis in ((1, "a"), (2, "b"))
     ]
     write_chakra(
@@ -197,24 +197,28 @@ def test_groups_of_the_same_ranks_for_other_purposes_are_apart(tmp_path: Path) -
 
 
 def test_a_broadcast_keeps_its_root(tmp_path: Path) -> None:
-    task = Task(TaskNode(1, COLLECTIVE, "weights", num_bytes=8.0, op="broadcast"), "data", root=2)
+    task = GraphTask(TaskNode(1, COLLECTIVE, "weights", num_bytes=8.0, op="broadcast"), "data", root=2)
     write_chakra(tmp_path / "out", "job", [[task]], [0] * 3, lambda task, rank: task.node._replace(group=(2, 0, 1)))
     assert [graph[0].group for graph in read_chakra(tmp_path / "out")] == [(2, 0, 1)] * 3
 
 
 def test_traces_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    def fails(task: Task, rank: int) -> TaskNode:
+    def fails(task: GraphTask, rank: int) -> TaskNode:
         if rank:
             raise KeyboardInterrupt
         return task.node
 
-    task = Task(TaskNode(1, SEND, "out", peer=0))
+    task = GraphTask(TaskNode(1, SEND, "out", peer=0))
     with pytest.raises(KeyboardInterrupt):
         write_chakra(tmp_path / "out", "job", [[task]], [0, 0], fails)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "out").mkdir()
     write_chakra(
-        tmp_path / "out", "job", [[Task(TaskNode(1, COMPUTE, "a", seconds=1.0))]], [0], lambda task, rank: task.node
+        tmp_path / "out",
+        "job",
+        [[GraphTask(TaskNode(1, COMPUTE, "a", seconds=1.0))]],
+        [0],
+        lambda task, rank: task.node,
     )
     assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["groups.json", "job.0.et"]
     with pytest.raises(InputError, match=r"out already exists and is not empty; choose a new folder"):

@@ -24,10 +24,10 @@ from clustersim.interchange.chakra.message import (
     framed,
     metadata,
 )
-from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, Task, TaskNode
+from clustersim.program.graph import COLLECTIVE, COMPUTE, RECEIVE, SEND, GraphTask, TaskNode
 from clustersim.results.files import to_json
 
-NodeOf = Callable[[Task, int], TaskNode]
+NodeOf = Callable[[GraphTask, int], TaskNode]
 _KINDS = {COMPUTE: COMP, SEND: COMM_SEND, RECEIVE: COMM_RECV, COLLECTIVE: COMM_COLL}
 
 
@@ -47,7 +47,7 @@ class TraceFolder:
 def write_chakra(
     folder: str | Path,
     name: str,
-    stages: Sequence[Sequence[Task]],
+    stages: Sequence[Sequence[GraphTask]],
     stage_of: Sequence[int],
     node_of: NodeOf,
     on_progress: Callable[[float], None] = lambda share: None,
@@ -99,7 +99,7 @@ class _Writer:
         self._groups: dict[tuple[str, tuple[int, ...]], int] = {}
         self._channel_of_all: str | None = None  # of the one group of all ranks that needs no name
 
-    def trace(self, rank: int, stage: int, tasks: Sequence[Task]) -> bytes:
+    def trace(self, rank: int, stage: int, tasks: Sequence[GraphTask]) -> bytes:
         """Return the file of a rank."""
         if stage not in self._shared:
             self._shared[stage] = [encode(message) for message in _messages(tasks)]
@@ -137,7 +137,7 @@ class _Writer:
         return own
 
 
-def _messages(tasks: Sequence[Task]) -> list[ProtoMessage]:
+def _messages(tasks: Sequence[GraphTask]) -> list[ProtoMessage]:
     """Return the part of the nodes that all ranks of a stage share."""
     messages, exact_s, micros = [], 0.0, 0
     for node, *_ in tasks:
