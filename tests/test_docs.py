@@ -3,8 +3,8 @@
 In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for the blocks after it. Of a ```console
 block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; a
 line `...` stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
-```python blocks run one after the other in one namespace; what they print is not compared. Those that say `notebook`
-need pandas; `make test-notebook` runs them too.
+```python blocks run one after the other in one namespace; what they print is not compared. Blocks that say `notebook`
+need pandas, and `make test-notebook` runs their pages with them; so it is with `learning`, torch and `make test-learning`.
 """
 
 from __future__ import annotations
@@ -93,28 +93,41 @@ def test_everything_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(ALL_REDUCE, "_members", dict(ALL_REDUCE._members))  # a page registers an algorithm
-    run_page(page, with_notebook=False)
+    run_page(page)
+
+
+def pages_that_need(extra: str) -> list[Path]:
+    """Return the pages with blocks that say that they need an extra."""
+    return [page for page in PAGES if re.search(rf"^```\w+ {extra}$", page.read_text(encoding="utf-8"), re.MULTILINE)]
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("page", [page for page in PAGES if "```python notebook" in page.read_text(encoding="utf-8")])
+@pytest.mark.parametrize("page", pages_that_need("notebook"))
 def test_what_needs_pandas_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    run_page(page, with_notebook=True)
+    run_page(page, "notebook")
 
 
-def run_page(page: Path, with_notebook: bool) -> None:
-    """Run the commands and the Python of a page in the working folder."""
+@pytest.mark.learning
+@pytest.mark.parametrize("page", pages_that_need("learning"))
+def test_what_needs_torch_on_the_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    run_page(page, "learning")
+
+
+def run_page(page: Path, extra: str = "") -> None:
+    """Run the commands and the Python of a page in the working folder, with the blocks that need an `extra`."""
     namespace: dict[str, object] = {"__name__": page.stem}
     for language, rest, text in blocks(page):
         if rest.startswith("file="):
             Path(rest.removeprefix("file=")).write_text(text, encoding="utf-8")
-        elif language == "console" and rest != "installed":  # tests/test_extend_it.py runs those
+        elif language == "console" and rest in {"", extra}:  # tests/test_extend_it.py runs those that say `installed`
             for command in commands(text):
                 if command.line.startswith("clustersim "):
                     run(command)
-        elif language == "python" and (with_notebook or rest != "notebook"):
+        elif language == "python" and rest in {"", extra}:
             exec(compile(text, str(page), "exec"), namespace)
 
 

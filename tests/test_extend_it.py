@@ -41,7 +41,7 @@ def test_every_command_of_the_page_runs(installed: Path) -> None:
         if (language, rest) == ("console", "installed")
         for command in commands(text)
     ]
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         done = run(installed, *shlex.split(line)[1:])
         assert done.returncode == 0, done.stderr
@@ -53,10 +53,16 @@ def test_the_strategy_gives_its_exact_result(installed: Path) -> None:
     assert numbers[0] == pytest.approx(numbers[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("section", ["models", "strategies", "topologies"])
+@pytest.mark.parametrize("section", ["models", "strategies", "tasks", "topologies"])
 def test_members_are_listed(installed: Path, section: str) -> None:
-    name = {"models": "mlp-3", "strategies": "accumulate", "topologies": "chain"}[section]
+    name = {"models": "mlp-3", "strategies": "accumulate", "tasks": "plane", "topologies": "chain"}[section]
     assert f"  {name} " in run(installed, "list", section).stdout
+
+
+def test_the_package_can_be_imported_before_clustersim(installed: Path) -> None:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed / "site"), str(ROOT)])}
+    code = "import my_cluster; from clustersim.learning import TASKS; assert TASKS['plane'] is my_cluster.Plane"
+    subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=60)
 
 
 def test_a_member_that_cannot_be_loaded_is_told_with_its_package(installed: Path, tmp_path: Path) -> None:

@@ -45,8 +45,15 @@ class Compression(Spec):
     def decoded(self, gradient: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return what receivers decode of a gradient [num_parameters], a new array of its type.
 
-        With error feedback, `gradient` includes the residual. Groups of parameters are consecutive ones.
+        With error feedback, `gradient` includes the residual. Groups of parameters are consecutive ones. A kind that
+        does not override this cannot be trained with (`check_decoded`).
         """
+        raise NotImplementedError(type(self).__name__)
+
+    def check_decoded(self) -> None:
+        """Raise InputError if the class does not say what receivers decode."""
+        if type(self).decoded is not Compression.decoded:
+            return
         raise InputError(
             f"compression '{self.kind}' does not say what receivers decode of a gradient, so nothing can be trained "
             "with it: its class needs the method `decoded`",

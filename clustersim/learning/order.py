@@ -88,13 +88,15 @@ class ReplicaEvents:
 class ReplicaOrder:
     """Every worker trains its own weights, and workers average them now and then.
 
-    `mixing` [num_workers, num_workers] is the matrix of MIX events; its rows sum to 1. The model that is evaluated is
+    `mixing` [num_workers, num_workers] is the matrix of MIX events; its rows sum to 1. `outer_number` is the number
+    format in which changes are averaged at OUTER events: fp32, fp16, bf16 or int8. The model that is evaluated is
     the mean of all workers' weights. An update is one APPLY.
     """
 
     num_workers: int
     events: ReplicaEvents
     mixing: np.ndarray | None = None
+    outer_number: str = "fp32"
 
     @property
     def num_updates(self) -> int:

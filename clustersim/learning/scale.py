@@ -65,9 +65,9 @@ class ScaleSpec(Spec):
     def assumptions(self) -> tuple[str, ...]:
         """Return what the forecast assumes, as sentences."""
         return (
-            f"learning.scale: the gradient noise scale is {self.noise_scale:g} {self.unit} all the time; it usually grows "
-            "as the loss falls, and the noise scale measured at one moment may differ from the batch beyond which "
-            "training gains little by a factor of several",
+            f"learning.scale: the gradient noise scale is {self.noise_scale:g} {self.unit} all the time, and the batch "
+            "beyond which training gains little; measured noise scales grow as the loss falls and may be several times "
+            "that batch",
             "learning.scale: updates to the same loss are in proportion to 1 + noise scale / batch (McCandlish et al., "
             "2018), with the best learning rate for each batch, its warm-up and schedule as shares of the training",
             "learning.scale: gradients are fresh; staleness, averaged weights and compression are not in the formula",
@@ -98,8 +98,8 @@ def rate_at(batch: float, noise_scale: float, known_batch: float, known_rate: fl
     It is in proportion to 1 / (1 + noise scale / batch): to the batch where that is small, and constant where it is
     large (McCandlish et al., 2018, equation 2.6).
 
-    >>> rate_at(2000.0, 1000.0, 1000.0, 0.3)
-    0.4
+    >>> rate_at(3000.0, 1000.0, 1000.0, 0.5)
+    0.75
     """
     return known_rate * (1 + noise_scale / known_batch) / (1 + noise_scale / batch)
 

@@ -30,8 +30,8 @@ def check_installed(spec: LearningSpec) -> None:
     missing = [*([] if find_spec("torch") else ["torch"]), *spec.trained.missing()]
     if missing:
         raise NotInstalledError(
-            f"training the task '{spec.trained.kind}' needs {' and '.join(missing)}: pip install 'clustersim[learning]'; "
-            "--no-learn forecasts without training",
+            f"training the task '{spec.trained.kind}' needs {' and '.join(missing)}: "
+            "pip install 'clustersim[learning]'; --no-learn forecasts without training",
             got="not installed",
             allowed="clustersim[learning]",
             key="learning.task",
@@ -71,8 +71,8 @@ def train(
     """Return loss and accuracy of a model that is trained in a simulated order, from the weights `trainee.initial` on.
 
     Each gradient is that of the worker's next samples, which depend on `seed`, on the version that the order says. With
-    a `compression`, workers compress gradients as it does, with error feedback. If it `measures_noise`, some evaluations
-    measure the gradient noise scale too; the training stays the same.
+    a `compression`, workers compress gradients as it does, with error feedback. If it `measures_noise`, the gradient
+    noise scale is measured now and then; the training stays the same.
     """
     from clustersim.learning.training.replay import replay
 

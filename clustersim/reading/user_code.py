@@ -15,15 +15,19 @@ _OURS = str(Path(__file__).parents[1])
 
 
 def module_of_file(path: Path) -> ModuleType:
-    """Run a Python file, and return its module. It may import files beside it."""
+    """Run a Python file, and return its module. It may import files beside it; no bytecode is written there."""
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_imported"  # a file may be called json.py
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, path
     assert spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
-    with on_path(path.resolve().parent):
-        sys.modules[name] = module  # dataclasses and pickles look their module up
-        spec.loader.exec_module(module)
+    writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        with on_path(path.resolve().parent):
+            sys.modules[name] = module  # dataclasses and pickles look their module up
+            spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes_none
     return module
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.learning_curves import chosen
 from clustersim.report.palette import series_colour, series_dash, series_marker
-from clustersim.report.trainings import Training, comparisons
+from clustersim.report.trainings import TrainedRun, comparisons
 from clustersim.report.words import count, percent, plot_text, shortened, time_unit
 from clustersim.results import Sweep
 
@@ -50,7 +50,7 @@ def consensus_data(sweep: Sweep) -> Consensus | None:
     return Consensus(_title(lines), found[0].where, lines, note)
 
 
-def _line(training: Training, number: int) -> ConsensusLine:
+def _line(training: TrainedRun, number: int) -> ConsensusLine:
     rows = [row for row in training.learning.consensus if row[1] > 0]
     step = max(1, -(-len(rows) // MAX_POINTS))
     kept = [*rows[::step], *([rows[-1]] if (len(rows) - 1) % step else [])]

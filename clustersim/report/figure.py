@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import ceil, floor, log10
 from typing import Any
 
-from clustersim.report.words import plot_text, shortened
+from clustersim.report.words import count, plot_text, shortened
 
 Json = dict[str, Any]
 
@@ -90,6 +91,20 @@ def axis(title: str = "", **parts: Any) -> Json:
         "exponentformat": "none",
         **parts,
     }
+
+
+def log_ticks(values: Sequence[float]) -> Json:
+    """Return round ticks of a logarithmic axis that has these values, closer together where it is short.
+
+    >>> log_ticks([0.6, 2.5])["ticktext"]
+    ['0.5', '0.7', '1', '1.5', '2', '3']
+    """
+    low, high = min(values), max(values)
+    steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high < 8 * low else (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
+    powers = range(floor(log10(low)) - 1, ceil(log10(high)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in steps]
+    inside = [tick for tick in ticks if 0.7 * low <= tick <= 1.45 * high]
+    return {"tickvals": inside, "ticktext": [count(float(f"{tick:.2g}")) for tick in inside]}
 
 
 def legend(**parts: Any) -> Json:

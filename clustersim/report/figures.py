@@ -20,9 +20,11 @@ from clustersim.report.jobs import draw_jobs, jobs_data
 from clustersim.report.lanes import MAX_MARKS
 from clustersim.report.layers import draw_layers, layers_data
 from clustersim.report.learning_curves import learning_curves_figures
+from clustersim.report.learning_scale import draw_learning_scale, learning_scale_data
 from clustersim.report.link_classes import draw_link_classes, link_classes_data
 from clustersim.report.links import draw_links, links_data
 from clustersim.report.memory_time import draw_memory_time, memory_time_data
+from clustersim.report.pollux import draw_pollux, pollux_data
 from clustersim.report.published import draw_published, published_data
 from clustersim.report.ranks import draw_ranks, ranks_data
 from clustersim.report.rates import draw_rates
@@ -138,6 +140,8 @@ FIGURES: Registry[SweepFigure | RunFigure] = Registry(
         "learning-curves": SweepFigure("learning", "Loss and accuracy", learning_curves_figures),
         "time-to-target": _of_sweep("learning", "Time to target", time_to_target_data, draw_time_to_target),
         "consensus": _of_sweep("learning", "Consensus distance", consensus_data, draw_consensus),
+        "pollux": _of_sweep("learning", "Pollux's formula", pollux_data, draw_pollux),
+        "learning-scale": _of_sweep("learning", "Another batch", learning_scale_data, draw_learning_scale),
         "published": SweepFigure("answer", "Published figures", _published, "published figure"),
         "choosing": _of_sweep("why", "Choosing a strategy", choosing_data, draw_choosing, "setting"),
         "backups": _of_sweep("why", "Backup workers", backups_data, draw_backups),

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from clustersim.report.learning_words import first_at_target, level_words
 from clustersim.report.page import bullets, card, grid
-from clustersim.report.trainings import Comparison, Training, comparisons
+from clustersim.report.trainings import TrainedRun, TrainingComparison, comparisons
 from clustersim.report.words import count, duration, listed, percent, times
 from clustersim.results import Sweep
 from clustersim.results.learning_efficiency import Efficiency, efficiencies, samples_per_second
 
 _WORDS = ("conditions", "run")
+
+MAX_ROWS = 32
+"""Runs of the table; of more, the best are shown."""
 
 
 def learning_cards(sweep: Sweep) -> Iterator[str]:
@@ -22,7 +25,7 @@ def learning_cards(sweep: Sweep) -> Iterator[str]:
         yield trained_card(sweep, found)
 
 
-def efficiency_card(found: tuple[Comparison, ...]) -> str:
+def efficiency_card(found: tuple[TrainingComparison, ...]) -> str:
     """Return the table of all trained runs: speed, use of samples, and their product."""
     headings, body = efficiency_rows(found)
     under = (
@@ -30,10 +33,13 @@ def efficiency_card(found: tuple[Comparison, ...]) -> str:
         "the most of any run. Statistical efficiency: the fewest samples until the target over the own ones. Both: "
         "their product over the largest one, the speed to the target."
     )
-    return card(efficiency_title(found[0]), under, grid(headings, body, _WORDS, "scroll many"), True, "Efficiency")
+    if len(body) > MAX_ROWS:
+        under += f" The first {MAX_ROWS} of {count(len(body))} runs, the best of each comparison first."
+    table = grid(headings, body[:MAX_ROWS], _WORDS, "scroll many")
+    return card(efficiency_title(found[0]), under, table, True, "Efficiency")
 
 
-def efficiency_rows(found: tuple[Comparison, ...]) -> tuple[list[str], list[list[str]]]:
+def efficiency_rows(found: tuple[TrainingComparison, ...]) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows of texts, the best run of each comparison first."""
     have = [bool(one.where) for one in found]
     headings = ["conditions"] * any(have) + ["run", "samples/s", "samples to target", "time to target", "interval"]
@@ -47,7 +53,7 @@ def efficiency_rows(found: tuple[Comparison, ...]) -> tuple[list[str], list[list
     return headings, body
 
 
-def _row(training: Training, share: Efficiency | None, most: float) -> list[str]:
+def _row(training: TrainedRun, share: Efficiency | None, most: float) -> list[str]:
     learning = training.learning
     rate, pair = samples_per_second(learning), learning.time_to_target_interval
     has_target = learning.target is not None
@@ -71,7 +77,7 @@ def _known(text: str | None) -> str:
     return "–" if text is None else text
 
 
-def efficiency_title(main: Comparison) -> str:
+def efficiency_title(main: TrainingComparison) -> str:
     """Say whether the first at the target has the speed, or needs the fewest samples."""
     ahead = first_at_target(main)
     shares = efficiencies([each.learning for each in main.trainings])
@@ -91,7 +97,7 @@ def efficiency_title(main: Comparison) -> str:
     return f"{name[:1].upper()}{name[1:]} {speed} and {needs}"
 
 
-def trained_card(sweep: Sweep, found: tuple[Comparison, ...]) -> str:
+def trained_card(sweep: Sweep, found: tuple[TrainingComparison, ...]) -> str:
     """Return what is trained, what is not, and what of the answer holds for a real job."""
     learning = found[0].trainings[0].learning
     settings = sorted({each.learning.settings for one in found for each in one.trainings} - {""})

@@ -9,7 +9,7 @@ import numpy as np
 
 from clustersim.report.leaders import Metric, error_of, is_faster
 from clustersim.report.leaders import reached as reached_at
-from clustersim.report.trainings import Comparison, Training, comparisons
+from clustersim.report.trainings import TrainedRun, TrainingComparison, comparisons
 from clustersim.report.words import duration, listed, times
 from clustersim.results import Sweep
 
@@ -49,7 +49,7 @@ def learning_sentence(sweep: Sweep) -> str:
     return f"{where}{_reached(at_target, main)}{_slower(at_target)}{changes}{_elsewhere(found)}"
 
 
-def title_words(comparison: Comparison, metric: Metric) -> str:
+def title_words(comparison: TrainingComparison, metric: Metric) -> str:
     """Return the title of the curves of one metric: where the lead changes, then when the target is reached."""
     is_target = metric == comparison.target_metric
     if len(comparison.trainings) == 1:
@@ -70,17 +70,17 @@ def title_words(comparison: Comparison, metric: Metric) -> str:
 class AtTarget:
     """Who reaches a target first (several that are equal within the seeds), who later, and who not in every seed."""
 
-    first: tuple[Training, ...]
-    slower: tuple[Training, ...]
-    never: tuple[Training, ...]
+    first: tuple[TrainedRun, ...]
+    slower: tuple[TrainedRun, ...]
+    never: tuple[TrainedRun, ...]
 
 
-def equal_words(comparison: Comparison) -> str:
+def equal_words(comparison: TrainingComparison) -> str:
     """Return what is said of trainings whose times differ by less than chance, or than two evaluations."""
     return "equal within the seeds" if any(each.learning.seeds > 1 for each in comparison.trainings) else "equally fast"
 
 
-def first_at_target(comparison: Comparison) -> AtTarget | None:
+def first_at_target(comparison: TrainingComparison) -> AtTarget | None:
     """Return who reaches the target first; None where none does in every seed, or there is no target."""
     reached = [each for each in comparison.trainings if each.learning.time_to_target_s is not None]
     if comparison.target is None or comparison.target_metric is None or not reached:
@@ -97,7 +97,7 @@ def first_at_target(comparison: Comparison) -> AtTarget | None:
     return AtTarget(tuple(equals), tuple(slower), tuple(never))
 
 
-def _lead_at(comparison: Comparison, target: float) -> Training | None:
+def _lead_at(comparison: TrainingComparison, target: float) -> TrainedRun | None:
     """Return who has the lead at the target."""
     error = error_of(target, comparison.metric)
     for each in comparison.leads():
@@ -106,18 +106,18 @@ def _lead_at(comparison: Comparison, target: float) -> Training | None:
     return None
 
 
-def time_words(training: Training) -> str:
+def time_words(training: TrainedRun) -> str:
     """Return the time to the target with its interval over seeds."""
     pair = training.learning.time_to_target_interval
     between = f" ({duration(pair[0])} to {duration(pair[1])})" if pair is not None else ""
     return f"{duration(_seconds(training))}{between}"
 
 
-def _seconds(training: Training) -> float:
+def _seconds(training: TrainedRun) -> float:
     return training.learning.time_to_target_s or 0.0
 
 
-def _of_one(training: Training, metric: Metric, target: float | None) -> str:
+def _of_one(training: TrainedRun, metric: Metric, target: float | None) -> str:
     """Say what the only training reaches."""
     learning = training.learning
     last = learning.final_accuracy if metric == "accuracy" else learning.final_loss
@@ -131,7 +131,7 @@ def _of_one(training: Training, metric: Metric, target: float | None) -> str:
     return f"{words} is reached {seeds}: the training ends with {end}"
 
 
-def _missed(comparison: Comparison) -> str:
+def _missed(comparison: TrainingComparison) -> str:
     """Say that no training reaches the target in every seed; empty without one."""
     if comparison.target is None or comparison.target_metric is None:
         return ""
@@ -143,7 +143,7 @@ def _missed(comparison: Comparison) -> str:
     return f"no training reaches {words}; "
 
 
-def _reached(found: AtTarget, comparison: Comparison) -> str:
+def _reached(found: AtTarget, comparison: TrainingComparison) -> str:
     """Say who reaches the target first, and after how long."""
     words = level_words(comparison.metric, comparison.target or 0.0)
     names = [each.name for each in found.first]
@@ -167,7 +167,7 @@ def _slower(found: AtTarget) -> str:
     return f"{said}{never if names else ''}"
 
 
-def crossover_words(comparison: Comparison, metric: Metric) -> str:
+def crossover_words(comparison: TrainingComparison, metric: Metric) -> str:
     """Say who is the first at which levels, from the worst one on."""
     found = comparison.leads(metric)
     if not found:
@@ -185,7 +185,7 @@ def crossover_words(comparison: Comparison, metric: Metric) -> str:
     return f"{names[-1]} {verbs[-1]} first from {metric} {ends[-2]} on, before that {before} in turn"
 
 
-def _elsewhere(found: Sequence[Comparison]) -> str:
+def _elsewhere(found: Sequence[TrainingComparison]) -> str:
     """Name who is the first under other conditions, where it is another."""
     ahead = first_at_target(found[0])
     texts = []

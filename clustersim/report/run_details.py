@@ -14,7 +14,7 @@ from clustersim.report.sections import run_cards
 from clustersim.report.series import headline, run_label, runs_in_order, runs_with_figures
 from clustersim.results import Run, Sweep
 
-MOST_PACKED = 650_000
+MOST_PACKED = 600_000
 """Characters of the packed figures of single runs: with plotly.js a page of up to 100 runs stays below 1.5 MB."""
 
 

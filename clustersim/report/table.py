@@ -12,6 +12,7 @@ from clustersim.report.band import band_lines
 from clustersim.report.baselines import baseline_lines
 from clustersim.report.failing import every_point, failing_table
 from clustersim.report.findings import findings
+from clustersim.report.learning_scale import learning_scale_lines
 from clustersim.report.machine import IDEAL, is_ideal, machine
 from clustersim.report.published import Comparison, compare
 from clustersim.report.rate_words import SURER
@@ -86,7 +87,7 @@ def lines_below(sweep: Sweep) -> list[str]:
     """Return the lines of text below the table: what speedups are over, what bands rest on, and what is measured."""
     bands = band_lines(sweep)
     surer = [f"{SURER}: the forecasts of one sweep share most of their errors"] if bands and len(sweep.ran) > 1 else []
-    return [*baseline_lines(sweep), *bands, *surer, *anchor_lines(sweep)]
+    return [*baseline_lines(sweep), *bands, *surer, *anchor_lines(sweep), *learning_scale_lines(sweep)]
 
 
 def _published_lines(compared: list[Comparison]) -> list[tuple[str, dict[str, str]]]:

@@ -8,7 +8,7 @@ from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.learning_words import equal_words, first_at_target, level_words
 from clustersim.report.options import Axis, SweepQuestion, question_of
 from clustersim.report.palette import series_colour, series_dash, series_marker
-from clustersim.report.trainings import Comparison, comparisons
+from clustersim.report.trainings import TrainingComparison, comparisons
 from clustersim.report.words import duration, listed, plot_text, shortened, time_unit
 from clustersim.results import Run, Sweep
 
@@ -109,7 +109,7 @@ def _shortest(line: TargetLine) -> float:
     return float("inf") if line.best is None else line.seconds[line.best] or 0.0
 
 
-def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[Comparison, ...]) -> str:
+def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[TrainingComparison, ...]) -> str:
     """Return the value with the shortest time, and from which one on the target is not reached."""
     line = lines[0]
     best = line.best
@@ -117,7 +117,6 @@ def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[Comp
     where = f"with {line.label}, " if line.label else ""
     name, seconds = number.labels[line.places[best]], line.seconds[best] or 0.0
     alike = _alike(found, number.labels[line.places[best]]) if len(lines) == 1 else ""
-    title = f"{where}{target} is reached first with {name}, after {duration(seconds)}{alike}"
     reached = [place for place, time_s in enumerate(line.seconds) if time_s is not None]
     above, below = len(line.seconds) - 1 - reached[-1], reached[0]
     ends = []
@@ -125,12 +124,15 @@ def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[Comp
         ends.append(f"beyond {number.labels[line.places[reached[-1]]]}")
     if below:
         ends.append(f"below {number.labels[line.places[reached[0]]]}")
-    missed = f"; {listed(ends)} it is not reached" if ends else ""
-    title = f"{title}{missed}"
+    if len(reached) == 1:
+        title = f"{where}{target} is reached with {name} only, after {duration(seconds)}"
+    else:
+        missed = f"; {listed(ends)} it is not reached" if ends else ""
+        title = f"{where}{target} is reached first with {name}, after {duration(seconds)}{alike}{missed}"
     return f"{title[:1].upper()}{title[1:]}"
 
 
-def _alike(found: tuple[Comparison, ...], best: str) -> str:
+def _alike(found: tuple[TrainingComparison, ...], best: str) -> str:
     """Name the values that are equal to the best one within the seeds."""
     at_target = first_at_target(found[0])
     if len(found) > 1 or at_target is None or len(at_target.first) < 2:
@@ -192,6 +194,7 @@ def _traces(data: TimeToTarget, line: TargetLine, number: int, factor: float, to
         "marker": {
             "color": colour,
             "symbol": series_marker(number),
+            "opacity": 1,
             "size": [13 if place == line.best else 8 for place in known],
             "line": {"width": [2 if place == line.best else 0 for place in known], "color": "@ink"},
         },

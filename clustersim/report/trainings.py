@@ -16,7 +16,7 @@ MOST_COMPARISONS = 8
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainedRun:
     """A run that was trained; `label` tells it from the others of its comparison, and is empty for the only one."""
 
     label: str
@@ -30,7 +30,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TrainingComparison:
     """Trainings of one task under the same conditions (`where`), the best first.
 
     `target_metric` and `target` are None where there is none, or where the trainings have several. `num_untrained` runs
@@ -41,7 +41,7 @@ class Comparison:
     task: str
     target_metric: Metric | None
     target: float | None
-    trainings: tuple[Training, ...]
+    trainings: tuple[TrainedRun, ...]
     num_untrained: int
 
     @property
@@ -63,7 +63,7 @@ class Comparison:
         return leads([each.learning for each in self.trainings], chosen, target)
 
 
-def comparisons(sweep: Sweep) -> tuple[Comparison, ...]:
+def comparisons(sweep: Sweep) -> tuple[TrainingComparison, ...]:
     """Return the comparisons of a sweep, that of the main conditions first; empty where nothing was trained."""
     if not any(run.learning for run in sweep.ran):
         return ()
@@ -82,7 +82,7 @@ def _cells(sweep: Sweep, question: SweepQuestion) -> Iterator[tuple[str, Sequenc
         yield question.where(cell), cell.runs
 
 
-def _of_tasks(sweep: Sweep, question: SweepQuestion, where: str, runs: Sequence[Run]) -> Iterator[Comparison]:
+def _of_tasks(sweep: Sweep, question: SweepQuestion, where: str, runs: Sequence[Run]) -> Iterator[TrainingComparison]:
     """Yield a comparison for each task that the runs train."""
     tasks = dict.fromkeys(run.learning.task for run in runs if run.learning)
     untrained = sum(run.learning is None for run in runs)
@@ -90,9 +90,9 @@ def _of_tasks(sweep: Sweep, question: SweepQuestion, where: str, runs: Sequence[
         trained = [(run, run.learning) for run in runs if run.learning and run.learning.task == task]
         targets = {(learning.target_metric, learning.target) for _, learning in trained}
         metric, target = targets.pop() if len(targets) == 1 else (None, None)
-        found = [Training(_label(sweep, question, run), run, learning) for run, learning in trained]
+        found = [TrainedRun(_label(sweep, question, run), run, learning) for run, learning in trained]
         known: Metric | None = "loss" if metric == "loss" else "accuracy" if metric == "accuracy" else None
-        yield Comparison(where, task, known, target, tuple(sorted(found, key=_rank)), untrained)
+        yield TrainingComparison(where, task, known, target, tuple(sorted(found, key=_rank)), untrained)
 
 
 def _label(sweep: Sweep, question: SweepQuestion, run: Run) -> str:
@@ -102,7 +102,7 @@ def _label(sweep: Sweep, question: SweepQuestion, run: Run) -> str:
     return setting(sweep, run) if len(sizes) == 1 else run_label(sweep, run)
 
 
-def _rank(training: Training) -> tuple[float, int, float]:
+def _rank(training: TrainedRun) -> tuple[float, int, float]:
     """Return what sorts trainings: the time to the target, then how many seeds have it, then the end."""
     learning = training.learning
     time_s = learning.time_to_target_s

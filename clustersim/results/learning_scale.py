@@ -12,9 +12,9 @@ class LearningScale:
 
     `batch` is the samples or tokens (`unit`) of the gradients in an update, and `noise_scale` the gradient noise scale:
     the critical batch, which needs twice as many samples as the smallest batch, and twice as many updates as the
-    largest. `steps` are the updates, `samples` and `tokens` what is trained on, and `time_s` the steps times the time of
-    one. `rate` is the best learning rate, if the known one is given. `sample_efficiency` is the samples that the
-    smallest batch needs over those that this one needs. No batch needs fewer steps than `least_steps`.
+    largest. `steps` are the updates, `samples` and `tokens` what is trained on, and `time_s` the time of all steps.
+    `rate` is the best learning rate, if the known one is given. `sample_efficiency` is the samples that the smallest
+    batch needs over those that this one needs. No batch needs fewer steps than `least_steps`.
 
     Where the formula does not hold, `reason` says why, and all of these but `batch` and `noise_scale` are None.
     """

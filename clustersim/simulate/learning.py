@@ -96,6 +96,7 @@ class Training:
             return None
         check_installed(spec)
         check_order(setup)
+        setup.compression.check_decoded()
         trainee = spec.task.trainee(_seed(setup, 0))
         num_updates = spec.num_updates(trainee.num_samples, gradients_per_update(setup))
         _, accuracy = trainee.evaluate(trainee.initial)

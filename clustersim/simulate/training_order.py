@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from clustersim.errors import InputError
 from clustersim.execution.job import Job, OnProgress
-from clustersim.learning import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
+from clustersim.learning import ReplicaEvents, SharedModelOrder, StageOrder, TrainingOrder
 from clustersim.learning.order import APPLY
 from clustersim.results import ALL_WORKERS, Update, UpdateLog
 from clustersim.scenario import JobOfMany
@@ -51,7 +52,7 @@ def training_order(
     order = setup.point.strategy.replica_order(run.job, run.end_s)
     if order is None:
         return _shared_order(setup.point.strategy, run, num_updates)
-    return ReplicaOrder(order.num_workers, _first_events(order.events, run, num_updates), order.mixing)
+    return replace(order, events=_first_events(order.events, run, num_updates))
 
 
 def gradients_per_update(setup: Setup) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from itertools import count
 from typing import Annotated, ClassVar, Literal
 
@@ -108,7 +109,7 @@ class Gossip(Synchronous):
         what a worker computes depends on that alone. An iteration has the time at which its last worker ended it.
         """
         if self.asynchronous:
-            return ReplicaOrder(job.num_ranks, job.replica_events)
+            return ReplicaOrder(job.num_ranks, _read_with_samples(job))
         events, num_workers = ReplicaEvents(), len(end_s)
         for last_s in end_s.max(axis=0).tolist():
             events.add_iteration(last_s, num_workers, mixes=True)
@@ -199,3 +200,18 @@ class Gossip(Synchronous):
             job.updates.add(Update(job.env.now, rank, version_read, len(job.updates) + 1, 1.0, True))
             window.updated()
             window.ended(rank, job.times.begin_s[rank, iteration])
+
+
+def _read_with_samples(job: Job) -> ReplicaEvents:
+    """Return the events of a job, in which a worker that has to wait for samples reads its weights when it has them."""
+    events = job.replica_events
+    if job.input_stage is None:
+        return events
+    time_s, worker = np.array(events.time_s), np.asarray(events.worker)
+    for rank in range(job.num_ranks):
+        reads = np.flatnonzero((np.asarray(events.kind) == READ) & (worker == rank))
+        time_s[reads] = job.times.fetched_s[rank, : len(reads)]
+    rows = np.argsort(time_s, kind="stable")  # iterations without samples so far have no time, and come last
+    columns = {name: array(column.typecode, np.asarray(column)[rows].tolist()) for name, column in vars(events).items()}
+    columns["time_s"] = array("d", time_s[rows].tolist())
+    return ReplicaEvents(**columns)

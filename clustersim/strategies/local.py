@@ -74,7 +74,8 @@ class Local(CollectiveStrategy):
             events.add_iteration(last_s, num_workers)
             if (iteration + 1) % self.steps == 0:
                 events.add(last_s, combine)
-        return ReplicaOrder(num_workers, events, np.full((num_workers, num_workers), 1 / num_workers))
+        mixing = np.full((num_workers, num_workers), 1 / num_workers)
+        return ReplicaOrder(num_workers, events, mixing, self.outer_gradients)
 
     def warnings(self) -> tuple[str, ...]:
         if self._outer_step is not None or "outer_gradients" not in self.model_fields_set:

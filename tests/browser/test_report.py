@@ -15,6 +15,7 @@ from clustersim.report.figures import RunFigure
 from clustersim.report.panel import Panel
 from clustersim.report.series import headline, run_label, runs_in_order
 from clustersim.results import staleness_summary
+from tests.report.learning_runs import six_strategies, steps_sweep
 from tests.report.synthetic import make_sweep
 
 pytestmark = pytest.mark.browser
@@ -183,10 +184,11 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def others():
-    return {name: clustersim.sweep({"name": name, **SMALL, **parts}) for name, parts in OTHERS.items()}
+    simulated = {name: clustersim.sweep({"name": name, **SMALL, **parts}) for name, parts in OTHERS.items()}
+    return {**simulated, "trained": six_strategies(), "steps": steps_sweep()}
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", [*OTHERS, "trained", "steps"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_what_a_strategy_is_about_is_drawn_and_nothing_else_has_a_card(browser, others, tmp_path, name, width, scheme):
     visit = Visit(browser, write_report(others[name], tmp_path / "report.html"), width, scheme)
@@ -611,6 +613,31 @@ def test_hovering_says_what_happened_and_why(browser, report):
     text = page.locator("#plot-timeline .hovertext").first.text_content()
     assert "rank 0" in text
     assert "for rank 17" in text
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_curves_of_learning_have_colours_of_their_own_and_say_what_they_are(browser, others, tmp_path, width, scheme):
+    visit = Visit(browser, write_report(others["trained"], tmp_path / "report.html"), width, scheme)
+    page = visit.see("learning-curves").page
+    looks = page.evaluate(
+        "() => { const traces = document.getElementById('plot-learning-curves').data.filter(trace =>"
+        " trace.mode === 'lines+markers' && !trace.xaxis);"
+        " return traces.map(trace => [trace.line.color, trace.line.dash, trace.marker.symbol]); }"
+    )
+    assert len(looks) == 6
+    assert all(len(set(column)) == 6 for column in zip(*looks, strict=True))
+    assert page.locator("#plot-learning-curves .legend .traces").count() == 6
+    page.evaluate(
+        "() => { const plot = document.getElementById('plot-learning-curves');"
+        " const curve = plot.data.findIndex(trace => trace.mode === 'lines+markers');"
+        " Plotly.Fx.hover(plot, [{curveNumber: curve, pointNumber: 40}]); }"
+    )
+    assert "accuracy 0." in page.locator("#plot-learning-curves .hovertext").first.text_content()
+    page.select_option("#choice-learning-curves", label="loss")
+    visit.wait_until("document.getElementById('plot-learning-curves')._fullLayout.yaxis.title.text === 'loss'")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("#efficiency tbody tr").count() == 6
+    assert visit.errors == []
 
 
 HOSTILE = '<script>window.taken=1</script>"><img src=x onerror="window.taken=1"><svg onload="window.taken=1">'

@@ -91,10 +91,15 @@ def test_of_equal_values_top_k_sends_those_that_come_first() -> None:
     assert TopK(density=0.4).decoded(gradient, rng()).tolist() == [0.0, -2.0, 2.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("kind", COMPRESSIONS)
+def test_every_compression_can_be_trained_with(kind: str) -> None:
+    COMPRESSIONS[kind]().check_decoded()
+
+
 def test_a_compression_that_says_nothing_cannot_be_trained_with() -> None:
     class Silent(NoCompression):
         kind: Literal["silent"] = "silent"  # type: ignore[assignment]
         decoded = Compression.decoded
 
     with pytest.raises(InputError, match="compression 'silent' does not say what receivers decode of a gradient"):
-        Silent().decoded(np.zeros(3), rng())
+        Silent().check_decoded()

@@ -20,7 +20,9 @@ def test_prediction_averages_over_the_noise_until_the_target():
     """phi = 30 and 70 before the target at update 50, and 1e9 after it; batch 10 against 50."""
     base = training(10, 500, ((0.0, 30.0), (25.0, 70.0), (75.0, 1e9)))
     found = pollux([training(50, 1000), None, base, training(20, None)])
-    assert found is not None and found.reference == 2 and found.noise_scale == 50
+    assert found is not None
+    assert found.reference == 2
+    assert found.noise_scale == 50
     (row,) = found.rows
     assert (row.place, row.batch, row.measured) == (0, 50, 2.0)
     assert row.predicted == pytest.approx((80 / 40 + 120 / 80) / 2)
@@ -30,7 +32,8 @@ def test_prediction_averages_over_the_noise_until_the_target():
 def test_reference_is_the_smallest_batch_with_the_fewest_samples():
     noise = ((0.0, 100.0),)
     found = pollux([training(10, 700, noise), training(10, 500, noise), training(40, 650)])
-    assert found is not None and found.reference == 1
+    assert found is not None
+    assert found.reference == 1
     assert [row.measured for row in found.rows] == [1.4, 1.3]
     assert found.rows[0].predicted == 1  # the same batch: what differs is staleness, which the formula does not know
 

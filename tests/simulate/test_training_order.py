@@ -213,6 +213,16 @@ def test_two_asynchronous_gossips_in_order_of_time(model: str) -> None:
     assert events(order) == [*start, *fast, *slow_one, *fast, (APPLY, 0, -1)]
 
 
+def test_a_worker_that_waits_for_samples_reads_its_weights_when_it_has_them(model: str) -> None:
+    """A batch of 8 samples takes 0.2 s. The other worker averages with this one while it waits, before it reads."""
+    loader = {"decode": "40 samples/s"}
+    order = replicas(scenario(model, ASYNCHRONOUS_GOSSIP, 2, stragglers=slow({1: 1.9}), input=loader), 20)
+    check_laws(order, 20, 1)
+    times_s = np.asarray(order.events.time_s)
+    first_s = times_s[np.asarray(order.events.kind) == READ][:2]
+    assert first_s == pytest.approx([0.2, 0.2])
+
+
 def test_stages_of_pipedream(model: str) -> None:
     """Stage 0 of 2 is one version behind. Each micro-batch takes a stage 0.03 s, and the first one both stages."""
     asked = scenario(
@@ -274,17 +284,18 @@ def check_replicas(order: ReplicaOrder, num_updates: int) -> None:
     applied = [worker for kind, worker, _ in events(order) if kind == APPLY]
     assert num_updates <= len(applied) < num_updates + order.num_workers
     assert order.mixing is not None or MIX not in order.events.kind
-    has_read = [False] * order.num_workers
+    has_read, num_pairs = [False] * order.num_workers, [0] * order.num_workers
     for kind, worker, other in events(order):
         if kind == READ:
             assert not has_read[worker]
             has_read[worker] = True
         elif kind == APPLY:  # what it has read, once
             assert has_read[worker]
-            has_read[worker] = False
-        elif kind == PAIR:
-            assert has_read[worker]
+            assert num_pairs[worker] == (PAIR in order.events.kind)
+            has_read[worker], num_pairs[worker] = False, 0
+        elif kind == PAIR:  # once in each iteration of the worker that has chosen the other
             assert worker != other
+            num_pairs[worker] += 1
         else:
             assert (worker, other) == (-1, -1)
     if order.mixing is not None:
@@ -437,3 +448,17 @@ def test_a_late_gradient_is_dropped_after_the_update_that_it_missed() -> None:
         log.add(row)
     moved = [row._replace(time_s=row.time_s - 1.0) for row in (own[0], own[2], late, own[3])]
     assert list(_in_order_of_versions(log, 1.0).rows()) == moved
+
+
+SHIPPED = ("dualpipe", "local-fields", "one-weird-trick", "paths", "pipedream", "recurrent-stages", "two-jobs")
+"""Scenarios whose layouts or jobs are none of those above."""
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_laws_in_shipped_scenarios(name: str) -> None:
+    point = load_scenario(name).points()[0].point
+    setups = setups_of(point)
+    jobs = list(zip(point.each_job(), setups, strict=True)) if len(setups) > 1 else []
+    order = training_order(setups[0], 0, 3, jobs=jobs)
+    assert order.num_workers == setups[0].num_workers
+    check_laws(order, 3, gradients_per_update(setups[0]))

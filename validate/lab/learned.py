@@ -11,12 +11,11 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,6 +31,7 @@ from validate.lab.case import Case, Measured
 from validate.lab.document import read_campaign
 from validate.lab.forecast import forecast
 from validate.lab.learning import GROUP, TIME_TO_TARGET
+from validate.lab.models import Trained, trainee_of
 
 FOLDER = Path(__file__).resolve().parent / "kept"
 FIRST = FOLDER / "learning-forecasts.json"
@@ -179,20 +179,35 @@ def replayed(case: Case) -> tuple[list[list[float]], Any]:
     """Train again in the order of a real training's log, with clustersim; return the curve and the last weights."""
     spec, seed = LearningSpec.model_validate(case.ask["learning"]), case.learned["learning_seed"]
     log, num_workers = logged(case), case.ask["num_gpus"]
-    watched: Any = Watched(spec.task.trainee(seed))
+    watched: Any = Watched(trainee_of(spec, seed))
     order = SharedModelOrder(num_workers, log, [(rank,) for rank in range(num_workers)])
     curve = train(order, spec, watched, seed).curve
     return [[float(value) for value in point if value is not None] for point in curve], watched.last
 
 
+def retrained(case: Case) -> Any:
+    """Train again as the real server did, gradient by gradient in the order of its log; return the last weights."""
+    import torch
+
+    torch.set_num_threads(1)
+    log, num_workers = logged(case), case.ask["num_gpus"]
+    spec, num_updates = LearningSpec.model_validate(case.ask["learning"]), max(log.version_written)
+    model = Trained(spec, case.learned["learning_seed"], num_workers, num_updates)
+    versions = {0: model.weights.clone()}
+    for version, rows in groupby(log.rows(), key=lambda row: row.version_written):
+        gradients = [(row.accepted, model.gradient(row.worker, versions[row.version_read])) for row in rows]
+        model.update([gradient for accepted, gradient in gradients if accepted])
+        versions[version] = model.weights.clone()
+    return model.weights
+
+
 def keep(path: Path) -> Path:
     """Store what real trainings gave."""
-    _, cases = read_campaign(path)
+    document, cases = read_campaign(path)
     unknown = [case.name for case in cases if case.name not in read_first()]
     if unknown:
         raise InputError(f"no first forecast was made of {', '.join(unknown)}")
-    shutil.copyfile(path, MEASURED)
-    return MEASURED
+    return write_atomically(MEASURED, to_json(document) + "\n")
 
 
 def main(arguments: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from validate.lab.case import Case, Measured, line_s
 from validate.lab.cluster import Cluster
 from validate.lab.experiments import Experiment, OnProgress, draw_keys, draw_times
 from validate.lab.layout import Layout
-from validate.lab.models import Trained
+from validate.lab.models import Trained, trainee_of
 from validate.lab.ranks import run_ranks
 from validate.lab.servers import Log, Mode, Served, message_bytes, serve_and_work
 from validate.lab.texts import common_keys, layer_line, mode_text, place_text, table_text, workload_text
@@ -107,7 +107,7 @@ class Learning(Experiment):
     @property
     def trainee(self) -> Trainee:
         """The task's model and data."""
-        return self.spec.task.trainee(self.learning_seed)
+        return trainee_of(self.spec, self.learning_seed)
 
     def _learning(self, mode: Mode, epochs: float) -> dict[str, Any]:
         """Return the key `learning` of a mode: the model is evaluated about as often as every worker has a gradient."""
@@ -151,6 +151,11 @@ def sketch(weights: np.ndarray) -> list[float]:
     """
     directions = np.random.default_rng(0).standard_normal((_SKETCH, len(weights)))
     return [float(value) for value in directions @ weights.astype(float)]
+
+
+def difference(weights: Any, stored: Sequence[float]) -> float:
+    """Return by how much a tensor of weights differs from those whose sketch is stored, as a share of these."""
+    return float(np.linalg.norm(np.subtract(sketch(weights.numpy()), stored)) / np.linalg.norm(stored))
 
 
 def _tensor(weights: np.ndarray) -> Any:

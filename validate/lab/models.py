@@ -51,6 +51,12 @@ class Blank(Model):
             self.weights.add_(gradient, alpha=-1e-6)
 
 
+def trainee_of(spec: LearningSpec, seed: int) -> Trainee:
+    """Return the model and the data of the task that is trained."""
+    assert spec.task is not None
+    return spec.task.trainee(seed)
+
+
 class Trained(Model):
     """The model of a task, which SGD trains; workers have the samples that they have in clustersim.
 
@@ -68,7 +74,7 @@ class Trained(Model):
         assert spec.evaluate_every is not None
         self._spec, self._every = spec, spec.evaluate_every
         self._num_updates, self._num_done = num_updates, 0
-        self._trainee: Trainee = spec.task.trainee(seed)
+        self._trainee = trainee_of(spec, seed)
         each = pools(spec.data, self._trainee.num_samples, self._trainee.labels, num_workers, seed)
         self._samples = [WorkerSamples(pool, spec.batch, seed, worker) for worker, pool in enumerate(each)]
         self._parameter = torch.nn.Parameter(self._trainee.initial.clone())

@@ -43,6 +43,7 @@ class Compressor:
     """A compression of all workers, and of the sums of their gradients."""
 
     def __init__(self, compression: Compression, num_workers: int, seed: int):
+        compression.check_decoded()
         self.keeps_residual = compression.residual_bytes_per_parameter > 0
         self._adds_on_the_way = compression.adds_on_the_way
         self._workers = [WorkerCompression(compression, seed, worker) for worker in range(num_workers)]

@@ -9,20 +9,18 @@ from clustersim.learning.optimizer import LearningOptimizer
 from clustersim.learning.order import APPLY, MIX, OUTER, PAIR, READ, ReplicaOrder
 from clustersim.learning.training.compression import Compressor
 from clustersim.learning.training.gradients import Gradients
+from clustersim.learning.training.outer import Outer
 from clustersim.learning.training.recorder import Recorder, bounded
 from clustersim.learning.training.update import Updater
 from clustersim.results.learning import SeedRun
-
-OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9
-"""Rate and Nesterov momentum of the outer SGD of DiLoCo (Douillard et al., arXiv:2311.08105, table 5)."""
 
 
 class ReplicaTraining:
     """A training in the order of events of workers with their own weights [num_workers, num_weights].
 
     Every worker keeps the state of its own optimizer when weights are averaged. Gradients stay on their worker: a
-    compression changes the weights that are averaged. Outer gradients are averaged in full precision. The mean of all
-    weights moves by the mean of the workers' steps, so the rate is scaled as for an update with all their gradients.
+    compression changes the weights that are averaged. The mean of all weights moves by the mean of the workers' steps,
+    so the rate is scaled as for an update with all their gradients.
     """
 
     def __init__(
@@ -38,8 +36,7 @@ class ReplicaTraining:
         self._updaters = [Updater(own, optimizer) for own in self._weights]
         self._read: list[Tensor | None] = [None] * order.num_workers
         self._num_updates = 0
-        self._outer = torch.nn.Parameter(initial.clone())
-        self._outer_optimizer = torch.optim.SGD([self._outer], lr=OUTER_RATE, momentum=OUTER_MOMENTUM, nesterov=True)
+        self._outer = Outer(initial, order.outer_number)
         mixing = order.mixing
         self._mixing = None if mixing is None else torch.as_tensor(mixing, dtype=initial.dtype)
 
@@ -60,7 +57,7 @@ class ReplicaTraining:
             elif kind == MIX:
                 self._mix()
             elif kind == OUTER:
-                self._outer_step()
+                self._weights.copy_(self._outer.step(self._weights))
         return SeedRun(recorder.curve, tuple(consensus))
 
     def _apply(self, worker: int, num_updates: int) -> None:
@@ -82,11 +79,6 @@ class ReplicaTraining:
         if self._compressor is None:
             return self._weights[workers]
         return torch.stack([self._compressor.sent_weights(worker, self._weights[worker]) for worker in workers])
-
-    def _outer_step(self) -> None:
-        self._outer.grad = self._outer.data - self._mean()
-        self._outer_optimizer.step()
-        self._weights.copy_(self._outer.data)
 
     def _mean(self) -> Tensor:
         return self._weights.mean(0)

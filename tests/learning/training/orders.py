@@ -43,7 +43,12 @@ def random_asynchronous(num_workers: int, num_updates: int) -> SharedModelOrder:
 
 
 def replicas(
-    num_workers: int, num_rounds: int, after: Sequence[int] = (), steps: int = 1, mixing: np.ndarray | None = None
+    num_workers: int,
+    num_rounds: int,
+    after: Sequence[int] = (),
+    steps: int = 1,
+    mixing: np.ndarray | None = None,
+    outer_number: str = "fp32",
 ) -> ReplicaOrder:
     """Return an order of rounds in which every worker makes `steps` updates, and events of all workers come `after`."""
     events = ReplicaEvents()
@@ -55,4 +60,4 @@ def replicas(
                     events.add(time_s, kind, worker)
         for kind in after:
             events.add(time_s, kind)
-    return ReplicaOrder(num_workers, events, mixing)
+    return ReplicaOrder(num_workers, events, mixing, outer_number)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from clustersim.kernels.compression import Compression
 from clustersim.learning import LearningSpec, Trainee, TrainingOrder
+from clustersim.learning.tasks.digits import Digits
 from clustersim.learning.training.recorder import Recorder
 from clustersim.learning.training.replay import repeatable, training
 from clustersim.results.learning import SeedRun
@@ -21,6 +22,11 @@ def spec(
     """Return a training; other `keys` are those of its optimizer. The trainee is another one than its task's."""
     optimizer = {"kind": kind, "rate": rate, **keys}
     return LearningSpec(task="digits", batch=batch, optimizer=optimizer, evaluate_every=evaluate_every)
+
+
+def digits(hidden: int, seed: int) -> Trainee:
+    """Return a perceptron on digits."""
+    return Digits(hidden=hidden).trainee(seed)
 
 
 class Trained:

@@ -18,10 +18,9 @@ from clustersim.kernels.compression import (
     TopK,
 )
 from clustersim.learning.training.compression import WorkerCompression
-from clustersim.learning.training.digits import digits_trainee
 
 from .orders import random_asynchronous, shared, synchronous
-from .runs import SEED, Trained, spec
+from .runs import SEED, Trained, digits, spec
 from .trainees import Played, Regression
 
 pytestmark = pytest.mark.learning
@@ -82,7 +81,7 @@ def test_eight_bits_round_the_same_way_in_every_run() -> None:
 
 @pytest.mark.parametrize("compression", [HalfPrecision(), EightBit(), OneBit(), TopK(density=0.05)])
 def test_digits_are_learnt_with_compressed_gradients(compression: Compression) -> None:
-    trained = Trained(synchronous(4, 250), spec(8, 0.1), digits_trainee(16, SEED), compression)
+    trained = Trained(synchronous(4, 250), spec(8, 0.1), digits(16, SEED), compression)
     accuracy = trained.run.curve[-1].accuracy
     assert accuracy is not None
     assert accuracy > 0.85

@@ -14,12 +14,11 @@ import torch
 from torch import nn
 
 from clustersim.learning import LearningSpec, StageOrder, TrainingOrder, learning_run, train
-from clustersim.learning.training.digits import digits_trainee
 from clustersim.learning.training.flat_model import FlatModel
 from clustersim.results.learning import MAX_LOSS, LearningRun
 
 from .orders import random_asynchronous, replicas, stale, synchronous
-from .runs import SEED, Trained, spec
+from .runs import SEED, Trained, digits, spec
 from .trainees import Played, Quadratic
 
 pytestmark = pytest.mark.learning
@@ -46,7 +45,7 @@ def test_evaluations_do_not_change_the_training(order: TrainingOrder) -> None:
 
 def test_workers_do_not_share_a_batch_where_its_samples_are_normalized_together() -> None:
     assert normalized().mixes_samples
-    assert not digits_trainee(8, SEED).mixes_samples
+    assert not digits(8, SEED).mixes_samples
     whole = normalized()
     whole.mixes_samples = False
     workers = Trained(synchronous(3, 5), spec(), normalized()), Trained(synchronous(3, 5), spec(), whole)
@@ -63,18 +62,17 @@ def test_training_leaves_torchs_threads_and_random_state_as_they_were() -> None:
 PRINT_CURVE = """
 import sys
 from clustersim.learning import train
-from clustersim.learning.training.digits import digits_trainee
 from tests.learning.training.orders import random_asynchronous
-from tests.learning.training.runs import spec
+from tests.learning.training.runs import digits, spec
 import torch
 torch.set_num_threads(2)
 torch.manual_seed(99)
-print(train(random_asynchronous(4, 200), spec(16, 0.1), digits_trainee(64, 7), 7).curve)
+print(train(random_asynchronous(4, 200), spec(16, 0.1), digits(64, 7), 7).curve)
 """
 
 
 def test_a_curve_is_the_same_in_any_process() -> None:
-    here = train(random_asynchronous(4, 200), spec(16, 0.1), digits_trainee(64, SEED), SEED).curve
+    here = train(random_asynchronous(4, 200), spec(16, 0.1), digits(64, SEED), SEED).curve
     told = subprocess.run([sys.executable, "-c", PRINT_CURVE], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == str(here)
 
@@ -102,7 +100,7 @@ def test_weights_that_are_no_numbers_end_with_the_largest_loss(order: TrainingOr
 
 @pytest.mark.parametrize("kind", ["sgd", "momentum", "adam"])
 def test_a_classifier_with_a_far_too_large_rate_finds_no_classes(kind: str) -> None:
-    trained = Trained(replicas(2, 30), spec(rate=1e6, kind=kind), digits_trainee(8, SEED)).run
+    trained = Trained(replicas(2, 30), spec(rate=1e6, kind=kind), digits(8, SEED)).run
     last = trained.curve[-1]
     assert last.updates == 60
     assert all(point.loss <= MAX_LOSS for point in trained.curve)

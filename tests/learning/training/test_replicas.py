@@ -9,7 +9,7 @@ import torch
 from clustersim.kernels.compression import HalfPrecision
 from clustersim.learning import ReplicaEvents, ReplicaOrder
 from clustersim.learning.order import APPLY, MIX, OUTER, PAIR, READ
-from clustersim.learning.training.replicas import OUTER_MOMENTUM, OUTER_RATE
+from clustersim.learning.training.outer import NUMBERS, OUTER_MOMENTUM, OUTER_RATE
 from clustersim.strategies.graphs import GRAPHS, mixing_matrix, neighbours, spectral_gap
 
 from .orders import random_asynchronous, replicas, synchronous
@@ -131,6 +131,30 @@ def test_the_outer_step_is_nesterovs_with_the_mean_change() -> None:
         weights = weights - OUTER_RATE * (change + OUTER_MOMENTUM * velocity)
     torch.testing.assert_close(trained.last, weights, rtol=1e-12, atol=1e-12)
     assert trained.run.consensus[-1][1] == 0.0
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_outer_gradients_are_averaged_in_their_number_format(number: str) -> None:
+    """One outer step without momentum yet: w - rate (1 + momentum) x the mean change, as it was sent."""
+    changes = torch.randn(4, 3000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    changes[2:] = 0.0
+    order = replicas(2, 2, [OUTER], outer_number=number)
+    trained = Trained(order, spec(rate=1.0), Played(3000, lambda number: changes[number]))
+    found = (1 - trained.last) / (OUTER_RATE * (1 + OUTER_MOMENTUM))
+    error = float((found - changes[:2].mean(0)).abs().max())
+    least, most = {"fp32": (0, 1e-12), "fp16": (1e-5, 3e-3), "bf16": (3e-3, 3e-2), "int8": (1e-3, 1.0)}[number]
+    assert least <= error <= most
+    if number == "int8":
+        assert len(found.unique()) <= 256
+        assert float((found - changes[:2].mean(0)).square().mean().sqrt()) < 0.03
+
+
+def test_eight_bits_of_an_outer_gradient_are_means_of_equal_steps() -> None:
+    values = torch.tensor([0.0, 0.0, 0.001, 1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+    levels = NUMBERS["int8"](values)
+    assert levels.tolist() == pytest.approx([0.001 / 3] * 3 + [1.0, -1.0, 1.0, -1.0], abs=1e-12)
+    assert NUMBERS["int8"](torch.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert NUMBERS["int8"](torch.tensor([np.nan, 1.0])).isnan().any()
 
 
 def test_averaged_weights_are_sent_compressed_and_gradients_stay_as_they_are() -> None:

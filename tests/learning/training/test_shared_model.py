@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from clustersim.learning import SharedModelOrder, Trainee
-from clustersim.learning.training.digits import digits_trainee
+from clustersim.learning.tasks.digits import Digits
+from clustersim.learning.training.networks import perceptron, small_cnn
 from clustersim.learning.training.replay import repeatable
 from clustersim.learning.training.samples import WorkerSamples, pools
 from clustersim.learning.training.shared_model import SharedModelTraining, last_read
@@ -33,34 +32,41 @@ def worker_samples(trainee: Trainee, worker: int, batch: int, num_workers: int =
     return WorkerSamples(pool, batch, SEED, worker)
 
 
+MODELS = {
+    "perceptron of 7": (Digits(hidden=7), lambda: perceptron(64, 7, 10)),
+    "perceptron of 64": (Digits(hidden=64), lambda: perceptron(64, 64, 10)),
+    "convolutions": (Digits(model="cnn"), lambda: small_cnn(10)),
+}
+
+
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("hidden", [7, 64])
-def test_one_asynchronous_worker_is_plain_sgd_bit_for_bit(kind: str, hidden: int) -> None:
-    num_updates, batch = 60, 16
-    trainee = digits_trainee(hidden, SEED)
+@pytest.mark.parametrize("model", MODELS)
+def test_one_asynchronous_worker_is_plain_sgd_bit_for_bit(kind: str, model: str) -> None:
+    num_updates, batch, (task, module_of) = 60, 16, MODELS[model]
+    trainee = task.trainee(SEED)
     trained = Trained(random_asynchronous(1, num_updates), spec(batch, 0.02, kind), trainee)
     with repeatable(SEED):
-        plain = plain_training(OPTIMIZERS[kind], hidden, num_updates, worker_samples(trainee, 0, batch))
-    assert torch.equal(trained.last, plain)
+        module, samples = module_of(), worker_samples(trainee, 0, batch)
+        plain_training(module, OPTIMIZERS[kind](module.parameters()), num_updates, samples)
+    assert torch.equal(trained.last, torch.cat([each.detach().reshape(-1) for each in module.parameters()]))
 
 
 def plain_training(
-    optimizer_of: Callable[..., torch.optim.Optimizer], hidden: int, num_updates: int, samples: WorkerSamples
-) -> Tensor:
-    """Return the weights of a module that torch trains on digits, without anything of ours but the samples."""
+    module: nn.Module, optimizer: torch.optim.Optimizer, num_updates: int, samples: WorkerSamples
+) -> None:
+    """Train a module on digits as one does with torch, without anything of ours but the samples."""
     from sklearn.datasets import load_digits
 
     pixels, classes = load_digits(return_X_y=True)
     is_train = torch.arange(len(pixels)) % 5 != 0
     inputs, targets = torch.tensor(pixels / 16 - 0.5, dtype=torch.float32)[is_train], torch.tensor(classes)[is_train]
-    module = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10))
-    optimizer = optimizer_of(module.parameters())
+    if any(isinstance(each, nn.Conv2d) for each in module.modules()):
+        inputs = inputs.view(-1, 1, 8, 8)
     for _ in range(num_updates):
         chosen = torch.from_numpy(samples.next())
         optimizer.zero_grad()
         nn.functional.cross_entropy(module(inputs[chosen]), targets[chosen]).backward()
         optimizer.step()
-    return torch.cat([each.detach().reshape(-1) for each in module.parameters()])
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)

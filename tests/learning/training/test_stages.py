@@ -8,10 +8,9 @@ import torch
 
 from clustersim.errors import InputError
 from clustersim.learning import StageOrder
-from clustersim.learning.training.digits import digits_trainee
 
 from .orders import stale, synchronous
-from .runs import SEED, Trained, spec
+from .runs import SEED, Trained, digits, spec
 from .test_shared_model import worker_samples
 from .trainees import Regression
 
@@ -49,9 +48,9 @@ def test_each_stage_is_at_its_own_version() -> None:
 
 def test_a_model_with_fewer_layers_than_stages_is_refused() -> None:
     with pytest.raises(InputError, match="the task's model has 2 layers with weights, and the pipeline 3 stages"):
-        Trained(stages([2, 1, 0]), spec(), digits_trainee(8, SEED))
+        Trained(stages([2, 1, 0]), spec(), digits(8, SEED))
 
 
 def test_a_pipeline_trains_the_digits() -> None:
-    trained = Trained(stages([1, 0], 600), spec(16, 0.1), digits_trainee(16, SEED))
+    trained = Trained(stages([1, 0], 600), spec(16, 0.1), digits(16, SEED))
     assert trained.run.curve[-1].accuracy > 0.85
