@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -27,11 +25,16 @@ def _known_task(value: Any) -> Any:
     return value
 
 
+def _any_task() -> Any:
+    """Return the type of a task as a scenario writes it: one of those in the table now."""
+    tasks = union_of(TASKS)
+    return Annotated[tasks, BeforeValidator(_known_task, json_schema_input_type=tasks | str)]
+
+
 if TYPE_CHECKING:
     AnyTask = Task
 else:
-    _Tasks = union_of(TASKS)
-    AnyTask = Annotated[_Tasks, BeforeValidator(_known_task, json_schema_input_type=_Tasks | str)]
+    AnyTask = _any_task()
 
 
 class Target(Spec):
@@ -136,7 +139,7 @@ class LearningSpec(Spec):
 
 def _read_tasks() -> None:
     """Let `learning` have the tasks that the table has now."""
-    LearningSpec.model_fields["task"].annotation = reduce(or_, TASKS.values())
+    LearningSpec.model_fields["task"].annotation = _any_task() | None
     LearningSpec.model_rebuild(force=True)
 
 
