@@ -65,7 +65,12 @@ def title_words(comparison: TrainingComparison, metric: Metric) -> str:
     value = value_words(metric, comparison.target or 0.0)
     first, *equals = at_target.first
     is_ahead = first is _lead_at(comparison, comparison.target or 0.0)
-    named = {comparison.trainings[number].name for lead in comparison.leads() for number in lead.equals}
+    named = {
+        comparison.trainings[number].name
+        for lead in comparison.leads()[:1]
+        for number in lead.equals
+        if len(comparison.leads()) == 1
+    }
     new = [each.name for each in equals if each.name not in named]
     alike = f", {_names(new)} {equal_words(comparison)}" if new else ""
     reached = "reached" if is_ahead else f"reached first with {first.name},"
@@ -190,9 +195,9 @@ def crossover_words(comparison: TrainingComparison, metric: Metric) -> str:
     ends = [f"{value_words(metric, each.level)} ({duration(each.seconds)})" for each in found]
     if len(found) > _MOST_LEADS:
         return f"the lead changes {len(found) - 1} times, from {metric} {ends[-2]} on {names[-1]} first"
-    verb = "are" if found[0].equals else "is"
+    verb = "are equal" if found[0].equals else "is first"
     between = "".join(f", {name} until {end}" for name, end in zip(names[1:-1], ends[1:-1], strict=True))
-    return f"{names[0]} {verb} first until {metric} {ends[0]}{between}, from there {names[-1]}"
+    return f"{names[0]} {verb} until {metric} {ends[0]}{between}, from there {names[-1]}"
 
 
 def _leading(comparison: TrainingComparison, lead: Lead) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log10
+from math import ceil, floor, log10
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
 from clustersim.report.learning_words import equal_words, first_at_target, interval_of, level_words
 from clustersim.report.options import Axis, SweepQuestion, question_of
 from clustersim.report.palette import series_colour, series_dash, series_marker
 from clustersim.report.trainings import TrainingComparison, comparisons
-from clustersim.report.words import duration, listed, plot_text, shortened, time_unit
+from clustersim.report.words import count, duration, listed, plot_text, shortened, time_unit
 from clustersim.results import Run, Sweep
 
 MAX_LINES = 8
