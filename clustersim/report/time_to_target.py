@@ -178,9 +178,12 @@ def _scale(seconds: list[float], factor: float, top: float, has_missed: bool) ->
     if least <= 0 or top < _LOG_FROM * least:
         return {"range": [0, (1.16 if has_missed else 1.04) * top]}
     room = 0.1 * log10(top / least)
+    powers = range(floor(log10(least)), ceil(log10(top)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
     return {
         "type": "log",
-        "dtick": "D2",
+        "tickvals": ticks,
+        "ticktext": [count(float(f"{tick:.1g}")) for tick in ticks],
         "range": [log10(least) - room, log10(top) + (1.5 if has_missed else 0.5) * room],
     }
 
