@@ -19,11 +19,14 @@ _STANDARD_ERRORS = 2.0
 _EQUAL = 1.01
 """Ratio of two times up to which they are called equal."""
 
-_COARSE = 0.05
-"""Share of the levels at the beginning in which a lead does not count: a training has few evaluations there."""
+_CHANGE = 2.0
+"""What a change of the lead has to gain: levels times the logarithm of the ratio of the times.
 
-_ALIKE = 0.8
-"""Share of the levels of a lead at which another training has to be as fast, to be an equal."""
+About a twelfth of the levels with a ratio of 1.16.
+"""
+
+_ALIKE, _MOST = 0.05, 0.8
+"""A training is an equal up to this mean logarithm of the ratio of the times, or if as fast at this share of levels."""
 
 _LEAST_ERROR, _TINY_S = 1e-4, 1e-12
 
@@ -31,7 +34,7 @@ _LEAST_ERROR, _TINY_S = 1e-4, 1e-12
 class Lead(NamedTuple):
     """The levels from one to another at which a training is the first.
 
-    `first` is its number among the trainings, and `equals` are the numbers of those that are as fast at most of them.
+    `first` is its number among the trainings, and `equals` are the numbers of those that are as fast on average.
     `level` is the last loss or accuracy, and `seconds` is when the first training reaches it, a mean over seeds.
     """
 
@@ -89,12 +92,12 @@ def reached(training: LearningRun, metric: Metric, errors: np.ndarray) -> Reache
 
 
 def leads(trainings: Sequence[LearningRun], metric: Metric, target: float | None = None) -> list[Lead]:
-    """Return who is the first at each level, from the worst level on: as few changes as the seeds allow.
+    """Return who is the first at each level, from the worst level on, with few changes.
 
     The time to a level is that of `time_to_target_s`: the mean over seeds of the first evaluation that has it, and a
     training where a seed has not is no candidate. A training keeps the lead until another one is faster by more than
-    the seeds' spread (`is_faster`). The levels go from the first weights to the best that all seeds of some training
-    have; they are spaced by the logarithm of the error, and `target` is one of them.
+    the seeds' spread (`is_faster`) at enough levels (_CHANGE). The levels go from the first weights to the best that
+    all seeds of some training have; they are spaced by the logarithm of the error, and `target` is one of them.
     """
     errors = _levels(trainings, metric, target)
     if not len(errors):
@@ -102,18 +105,11 @@ def leads(trainings: Sequence[LearningRun], metric: Metric, target: float | None
     times = [reached(each, metric, errors) for each in trainings]
     means = np.array([each.seconds.mean(axis=0) for each in times])
     fastest = means.argmin(axis=0)
-    is_first = np.array(
-        [
-            [
-                np.isfinite(means[number, level]) and not is_faster(times[fastest[level]].at(level), each.at(level))
-                for level in range(len(errors))
-            ]
-            for number, each in enumerate(times)
-        ]
-    )
+    slower = np.array([[_excess(times[fastest[level]].at(level), each.at(level)) for level in range(len(errors))]
+                       for each in times])  # fmt: skip
     return [
         Lead(first, equals, _value(float(errors[end - 1]), metric), float(means[first, end - 1]))
-        for first, equals, end in _segments(is_first, means)
+        for first, equals, end in _segments(slower)
     ]
 
 
@@ -137,26 +133,41 @@ def is_faster(one: Reached, other: Reached) -> bool:
     return is_beyond_evaluations and float(ratios.mean()) > max(spread, float(np.log(_EQUAL)))
 
 
-def _segments(is_first: np.ndarray, means: np.ndarray) -> list[tuple[int, tuple[int, ...], int]]:
-    """Return the training with the lead, its equals, and the end, for each stretch of levels."""
-    num_levels = is_first.shape[1]
-    found: list[tuple[int, tuple[int, ...], int]] = []
-    begin = 0
-    while begin < num_levels:
-        ends = [begin + _length(row[begin:]) for row in is_first]
-        end = max(ends)
-        # the greedy choice of the longest stretch gives the fewest changes
-        first = min((number for number, each in enumerate(ends) if each == end), key=lambda n: means[n, end - 1])
-        equals = tuple(n for n in range(len(ends)) if n != first and is_first[n, begin:end].mean() >= _ALIKE)
-        if found or end > _COARSE * num_levels or end == num_levels:
-            found.append((first, equals, end))
+def _excess(fastest: Reached, other: Reached) -> float:
+    """Return the logarithm of the ratio of two mean times; 0 where chance may have made it, inf without a time."""
+    if not np.isfinite(other.seconds).all():
+        return float("inf")
+    if not is_faster(fastest, other):
+        return 0.0
+    return float(np.log(other.seconds.mean() / max(float(fastest.seconds.mean()), _TINY_S)))
+
+
+def _segments(slower: np.ndarray) -> list[tuple[int, tuple[int, ...], int]]:
+    """Return the training with the lead, its equals, and the end, for each stretch of levels.
+
+    `slower` [trainings, levels] is how much slower each is than the fastest. The leads have the least sum of it, with
+    _CHANGE for each change (dynamic programming).
+    """
+    num, num_levels = slower.shape
+    cost, before = slower[:, 0].copy(), np.zeros((num_levels, num), dtype=int)
+    for level in range(1, num_levels):
+        from_other = int(cost.argmin())
+        stays = cost <= cost[from_other] + _CHANGE
+        before[level] = np.where(stays, np.arange(num), from_other)
+        cost = np.where(stays, cost, cost[from_other] + _CHANGE) + slower[:, level]
+    leaders = [int(cost.argmin())]
+    for level in range(num_levels - 1, 0, -1):
+        leaders.append(int(before[level][leaders[-1]]))
+    leaders.reverse()
+    ends = [level + 1 for level in range(num_levels) if level + 1 == num_levels or leaders[level + 1] != leaders[level]]
+    found, begin = [], 0
+    for end in ends:
+        first, part = leaders[begin], slower[:, begin:end]
+        mean, even = part.mean(axis=1), (part == 0).mean(axis=1)
+        is_equal = (mean <= max(_ALIKE, mean[first])) | (even >= _MOST)
+        found.append((first, tuple(number for number in range(num) if number != first and is_equal[number]), end))
         begin = end
     return found
-
-
-def _length(flags: np.ndarray) -> int:
-    """Return how many flags at the beginning are true."""
-    return len(flags) if flags.all() else int(flags.argmin())
 
 
 def _levels(trainings: Sequence[LearningRun], metric: Metric, target: float | None) -> np.ndarray:

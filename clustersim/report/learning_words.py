@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clustersim.report.leaders import Metric, error_of, is_faster
+from clustersim.report.leaders import Lead, Metric, error_of, is_faster
 from clustersim.report.leaders import reached as reached_at
 from clustersim.report.trainings import TrainedRun, TrainingComparison, comparisons
 from clustersim.report.words import duration, listed, times
 from clustersim.results import Sweep
+from clustersim.results.learning import LearningRun
 
 _MOST_NAMED, _MOST_LEADS = 3, 3
+
+_FEWEST_SEEDS = 3
+"""Seeds from which on an interval is told: that of two is mostly wider than what they differ by."""
 
 
 def level_words(metric: Metric, value: float) -> str:
@@ -60,10 +64,17 @@ def title_words(comparison: TrainingComparison, metric: Metric) -> str:
         return _capital(f"{_missed(comparison) if is_target else ''}{crossover}")
     value = value_words(metric, comparison.target or 0.0)
     first, *equals = at_target.first
-    named = {comparison.trainings[number].name for lead in comparison.leads() for number in lead.equals}
+    is_ahead = first is _lead_at(comparison, comparison.target or 0.0)
+    named = {
+        comparison.trainings[number].name
+        for lead in comparison.leads()[:1]
+        for number in lead.equals
+        if len(comparison.leads()) == 1
+    }
     new = [each.name for each in equals if each.name not in named]
     alike = f", {_names(new)} {equal_words(comparison)}" if new else ""
-    return _capital(f"{crossover}; {value} is reached after {duration(_seconds(first))}{alike}")
+    reached = "reached" if is_ahead else f"reached first with {first.name},"
+    return _capital(f"{crossover}; {value} is {reached} after {duration(_seconds(first))}{alike}")
 
 
 @dataclass(frozen=True)
@@ -108,9 +119,14 @@ def _lead_at(comparison: TrainingComparison, target: float) -> TrainedRun | None
 
 def time_words(training: TrainedRun) -> str:
     """Return the time to the target with its interval over seeds."""
-    pair = training.learning.time_to_target_interval
+    pair = interval_of(training.learning)
     between = f" ({duration(pair[0])} to {duration(pair[1])})" if pair is not None else ""
     return f"{duration(_seconds(training))}{between}"
+
+
+def interval_of(learning: LearningRun) -> tuple[float, float] | None:
+    """Return the interval of the time to the target, if there are enough seeds for one."""
+    return learning.time_to_target_interval if learning.seeds >= _FEWEST_SEEDS else None
 
 
 def _seconds(training: TrainedRun) -> float:
@@ -172,17 +188,25 @@ def crossover_words(comparison: TrainingComparison, metric: Metric) -> str:
     found = comparison.leads(metric)
     if not found:
         return f"no training gets a better {metric} than its first weights"
-    names = [_names([comparison.trainings[number].name for number in (each.first, *each.equals)]) for each in found]
+    names = [_leading(comparison, each) for each in found]
     if len(found) == 1:
         are = f"are {equal_words(comparison)}" if found[0].equals else "is first"
         return f"{names[0]} {are} at every {metric}"
     ends = [f"{value_words(metric, each.level)} ({duration(each.seconds)})" for each in found]
-    verbs = ["are" if each.equals else "is" for each in found]
-    if len(found) <= _MOST_LEADS:
-        between = "".join(f", {name} until {end}" for name, end in zip(names[1:-1], ends[1:-1], strict=True))
-        return f"{names[0]} {verbs[0]} first until {metric} {ends[0]}{between}, from there {names[-1]}"
-    before = listed(list(dict.fromkeys(name for name in names[:-1] if name != names[-1])))
-    return f"{names[-1]} {verbs[-1]} first from {metric} {ends[-2]} on, before that {before} in turn"
+    if len(found) > _MOST_LEADS:
+        return f"the lead changes {len(found) - 1} times, from {metric} {ends[-2]} on {names[-1]} first"
+    verb = "are equal" if found[0].equals else "is first"
+    between = "".join(f", {name} until {end}" for name, end in zip(names[1:-1], ends[1:-1], strict=True))
+    return f"{names[0]} {verb} until {metric} {ends[0]}{between}, from there {names[-1]}"
+
+
+def _leading(comparison: TrainingComparison, lead: Lead) -> str:
+    """Name the first and its equals, or say how many they are."""
+    names = [comparison.trainings[number].name for number in (lead.first, *lead.equals)]
+    total = len(comparison.trainings)
+    if len(names) <= _MOST_NAMED:
+        return listed(names)
+    return f"all {total} runs" if len(names) == total else f"{len(names)} of {total} runs"
 
 
 def _elsewhere(found: Sequence[TrainingComparison]) -> str:

@@ -19,6 +19,9 @@ _CONDITIONS = frozenset(
         "dataset_size",
         "failures",
         "jobs",
+        "learning.data",
+        "learning.target",
+        "learning.task",
         "model",
         "num_gpus",
         "packing",
@@ -26,7 +29,7 @@ _CONDITIONS = frozenset(
         "train_tokens",
     ]
 )
-"""First parts of keys that say what is to be trained and what happens to it, unless nothing else varies."""
+"""Beginnings of keys that say what is to be trained and what happens to it, unless nothing else varies."""
 
 _CHOSEN = frozenset(["batch", "model", "num_gpus"])
 """Conditions that a user sets all the same; the others happen to a training."""
@@ -106,8 +109,7 @@ class SweepQuestion:
     @property
     def is_chosen(self) -> bool:
         """Whether the values are chosen, and do not happen to a training as stragglers do."""
-        roots = {axis.key.partition(".")[0] for axis in self.choices}
-        return not roots <= _CONDITIONS - _CHOSEN
+        return not all(_begins(axis.key, _CONDITIONS - _CHOSEN) for axis in self.choices)
 
     def places(self, run: Run) -> tuple[int, ...]:
         """Return the place of a run's value on each axis to choose on."""
@@ -152,7 +154,7 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     inside = inner_keys(sweep)
     sizes = ["num_gpus"] if varies_in_size(sweep) else []
     keys = [key for key in apart(sweep) if key not in inside]
-    choices = [key for key in keys if key.partition(".")[0] not in _CONDITIONS]
+    choices = [key for key in keys if not _begins(key, _CONDITIONS)]
     if not choices:
         choices = [key for key in keys if key != "model"]
     conditions = [*(key for key in keys if key not in choices), *sizes]
@@ -168,6 +170,15 @@ def question_of(sweep: Sweep) -> SweepQuestion:
     grouped = groupby(sorted(sweep.ran, key=lambda run: (places(run), -run.samples_per_s)), key=places)
     cells = tuple(SweepCell(where, tuple(runs)) for where, runs in grouped)
     return SweepQuestion(tuple(axes[key] for key in choices), found, cells)
+
+
+def _begins(key: str, names: frozenset[str]) -> bool:
+    """Return whether a key is one of these names, or inside one.
+
+    >>> _begins("learning.data", frozenset(["learning.data"])), _begins("jobs.0.model", frozenset(["jobs"]))
+    (True, True)
+    """
+    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def axis_name(key: str) -> str:

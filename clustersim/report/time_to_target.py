@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil, floor, log10
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.learning_words import equal_words, first_at_target, level_words
+from clustersim.report.learning_words import equal_words, first_at_target, interval_of, level_words
 from clustersim.report.options import Axis, SweepQuestion, question_of
 from clustersim.report.palette import series_colour, series_dash, series_marker
 from clustersim.report.trainings import TrainingComparison, comparisons
-from clustersim.report.words import duration, listed, plot_text, shortened, time_unit
+from clustersim.report.words import count, duration, listed, plot_text, shortened, time_unit
 from clustersim.results import Run, Sweep
 
 MAX_LINES = 8
+
+_LOG_FROM = 8.0
+"""Ratio of the longest time to the shortest from which on the axis is logarithmic."""
 
 _FEWEST = 3
 """Values from which on a number has a figure."""
@@ -99,7 +103,7 @@ def _line(label: str, runs: list[Run], number: Axis) -> TargetLine:
         label,
         tuple(place for place, _ in known),
         tuple(learning.time_to_target_s for _, learning in known),
-        tuple(learning.time_to_target_interval for _, learning in known),
+        tuple(interval_of(learning) for _, learning in known),
         tuple(learning.num_reached for _, learning in known),
         tuple(learning.seeds for _, learning in known),
     )
@@ -151,21 +155,37 @@ def draw_time_to_target(data: TimeToTarget) -> Figure:
     traces = [trace for number, line in enumerate(data.lines) for trace in _traces(data, line, number, factor, top)]
     ticks: Json = {"tickvals": list(range(len(data.values))), "ticktext": [plot_text(value) for value in data.values]}
     words: list[Json] = [
-        {"xref": "paper", "x": 0, "xanchor": "left", "xshift": 4, "y": top, "yref": "y", "text": "not reached",
-         "showarrow": False, "yanchor": "bottom", "yshift": 5, "font": {"size": 12, "color": "@muted"}}
+        {"xref": "paper", "x": 0, "xanchor": "left", "xshift": 4, "y": 1, "yref": "paper", "text": "not reached",
+         "showarrow": False, "yanchor": "top", "font": {"size": 12, "color": "@muted"}}
     ]  # fmt: skip
     whiskers = "; whiskers: 95\u202f% interval over seeds" if ends_s else ""
     crosses = "; crosses at the top: not reached by every seed" if has_missed else ""
     drawn = layout(
         360,
         xaxis=axis(data.name, **ticks, range=[-0.4, len(data.values) - 0.6], showgrid=False),
-        yaxis=axis(f"time to {data.target} ({unit})", range=[0, (1.16 if has_missed else 1.04) * top]),
+        yaxis=axis(f"time to {data.target} ({unit})", **_scale([*times_s, *ends_s], factor, top, has_missed)),
         annotations=words if has_missed else [],
         showlegend=len(data.lines) > 1,
         legend=legend(),
     )
     under = f"Simulated time to {data.target} ({unit}), means{whiskers}{crosses}."
     return Figure(data.title, under, traces, drawn, {"xaxis": {"tickangle": 0}}, note=data.note)
+
+
+def _scale(seconds: list[float], factor: float, top: float, has_missed: bool) -> Json:
+    """Return a logarithmic axis where times differ by a factor of 8, otherwise one from 0; with room for a text."""
+    least = min(each for each in seconds) / factor
+    if least <= 0 or top < _LOG_FROM * least:
+        return {"range": [0, (1.16 if has_missed else 1.04) * top]}
+    room = 0.1 * log10(top / least)
+    powers = range(floor(log10(least)), ceil(log10(top)) + 1)
+    ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+    return {
+        "type": "log",
+        "tickvals": ticks,
+        "ticktext": [count(float(f"{tick:.1g}")) for tick in ticks],
+        "range": [log10(least) - room, log10(top) + (1.5 if has_missed else 0.5) * room],
+    }
 
 
 def _traces(data: TimeToTarget, line: TargetLine, number: int, factor: float, top: float) -> list[Json]:

@@ -15,7 +15,7 @@ from clustersim.report.figures import RunFigure
 from clustersim.report.panel import Panel
 from clustersim.report.series import headline, run_label, runs_in_order
 from clustersim.results import staleness_summary
-from tests.report.learning_runs import six_strategies, steps_sweep
+from tests.report.learning_runs import scaled_sweep, six_strategies, steps_sweep
 from tests.report.synthetic import make_sweep
 
 pytestmark = pytest.mark.browser
@@ -185,10 +185,10 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def others():
     simulated = {name: clustersim.sweep({"name": name, **SMALL, **parts}) for name, parts in OTHERS.items()}
-    return {**simulated, "trained": six_strategies(), "steps": steps_sweep()}
+    return {**simulated, "trained": six_strategies(), "steps": steps_sweep(), "scaled": scaled_sweep()}
 
 
-@pytest.mark.parametrize("name", [*OTHERS, "trained", "steps"])
+@pytest.mark.parametrize("name", [*OTHERS, "trained", "steps", "scaled"])
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_what_a_strategy_is_about_is_drawn_and_nothing_else_has_a_card(browser, others, tmp_path, name, width, scheme):
     visit = Visit(browser, write_report(others[name], tmp_path / "report.html"), width, scheme)

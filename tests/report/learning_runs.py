@@ -9,6 +9,7 @@ from typing import Any
 
 from clustersim.results import Run, Sweep
 from clustersim.results.learning import CurvePoint, LearningRun
+from clustersim.results.learning_scale import LearningScale
 from tests.report.synthetic import make_run, make_sweep
 
 TASK = "a perceptron with 64 hidden units on 1,437 handwritten digits"
@@ -113,6 +114,31 @@ def steps_sweep() -> Sweep:
         },
         key="strategy.steps",
         name="local-steps",
+    )
+
+
+def scaled_sweep() -> Sweep:
+    """Return trainings with batches of their own and a gradient noise scale, and forecasts of another batch."""
+    found: dict[Any, LearningRun | None] = {
+        name: training(curve_of(tau_s), samples_per_update=batch, noise=((0.0, 100.0), (500.0, 120.0)))
+        for name, tau_s, batch in (("async", 2.0, 16.0), ("softsync", 2.4, 64.0), ("all-reduce", 3.0, 128.0))
+    }
+    sweep = trained_sweep(found, name="scaled")
+    runs = [replace(run, learning_scale=_scale(256.0 * (1 + number))) for number, run in enumerate(sweep.runs)]
+    return replace(sweep, runs=tuple(runs))
+
+
+def _scale(batch: float) -> LearningScale:
+    share = 1000 / (1000 + batch)
+    return LearningScale(
+        batch,
+        1000.0,
+        "samples",
+        steps=100.0,
+        samples=100 * batch,
+        time_s=1e5,
+        sample_efficiency=share,
+        least_steps=50.0,
     )
 
 
