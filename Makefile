@@ -61,7 +61,7 @@ audit: $(VENV)/.installed-packages
 	$(VENV)/bin/bandit --quiet --recursive clustersim --configfile pyproject.toml
 	$(python) tools/audit.py
 
-# A real cluster of network namespaces, for about a minute; says why where the kernel does not let it.
+# A real cluster of network namespaces, for two minutes; says why where the kernel does not let it.
 test-lab: $(VENV)/.installed-learning
 	$(python) -m pytest -rs -m lab tests/lab
 

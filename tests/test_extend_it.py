@@ -59,6 +59,12 @@ def test_members_are_listed(installed: Path, section: str) -> None:
     assert f"  {name} " in run(installed, "list", section).stdout
 
 
+def test_the_package_can_be_imported_before_clustersim(installed: Path) -> None:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed / "site"), str(ROOT)])}
+    code = "import my_cluster; from clustersim.learning import TASKS; assert TASKS['plane'] is my_cluster.Plane"
+    subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=60)
+
+
 def test_a_member_that_cannot_be_loaded_is_told_with_its_package(installed: Path, tmp_path: Path) -> None:
     for what in (installed / "site").iterdir():
         (tmp_path / "site").mkdir(exist_ok=True)

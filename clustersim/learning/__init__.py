@@ -9,18 +9,18 @@ from clustersim.learning.checks import learning_mistakes
 from clustersim.learning.order import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
 from clustersim.learning.spec import LearningSpec, Target
 from clustersim.learning.summary import learning_run
-from clustersim.learning.tasks import TASKS, Task, TaskData, TorchTask, Trainee
+from clustersim.learning.tasks import TASKS, LearningTask, TaskData, TorchTask, Trainee
 from clustersim.learning.train import check_installed, package_versions, train, training_s
 
 __all__ = [
     "TASKS",
     "LearningSpec",
+    "LearningTask",
     "ReplicaEvents",
     "ReplicaOrder",
     "SharedModelOrder",
     "StageOrder",
     "Target",
-    "Task",
     "TaskData",
     "TorchTask",
     "Trainee",

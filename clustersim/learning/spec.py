@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -12,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from clustersim.errors import InputError
 from clustersim.learning.optimizer import AnyLearningOptimizer, LearningOptimizer
 from clustersim.learning.scale import ScaleSpec
-from clustersim.learning.tasks import TASKS, Task
+from clustersim.learning.tasks import BUILT_IN, TASKS, LearningTask
 from clustersim.spec import Count, Spec, union_of
 
 
@@ -27,11 +25,16 @@ def _known_task(value: Any) -> Any:
     return value
 
 
+def _task_of(tasks: Mapping[str, type[LearningTask]]) -> Any:
+    """Return the type of any task of a table, by name or as a map."""
+    any_task = union_of(tasks)
+    return Annotated[any_task, BeforeValidator(_known_task, json_schema_input_type=any_task | str)]
+
+
 if TYPE_CHECKING:
-    AnyTask = Task
+    AnyTask = LearningTask
 else:
-    _Tasks = union_of(TASKS)
-    AnyTask = Annotated[_Tasks, BeforeValidator(_known_task, json_schema_input_type=_Tasks | str)]
+    AnyTask = _task_of(BUILT_IN)
 
 
 class Target(Spec):
@@ -120,7 +123,7 @@ class LearningSpec(Spec):
         return self
 
     @property
-    def trained(self) -> Task:
+    def trained(self) -> LearningTask:
         """The task, of a spec that has one."""
         assert self.task is not None
         return self.task
@@ -134,10 +137,13 @@ class LearningSpec(Spec):
         return max(1, round(self.epochs * num_samples / (self.batch * gradients_per_update)))
 
 
-def _read_tasks() -> None:
-    """Let `learning` have the tasks that the table has now."""
-    LearningSpec.model_fields["task"].annotation = reduce(or_, TASKS.values())
+def read_tasks() -> None:
+    """Let `learning` have all tasks that the table has now, those of installed packages included.
+
+    Until it is called it has those of this package, so that another package can import this one while it is read.
+    """
+    LearningSpec.model_fields["task"].annotation = _task_of(TASKS) | None
     LearningSpec.model_rebuild(force=True)
 
 
-TASKS.on_register(_read_tasks)
+TASKS.on_register(read_tasks)

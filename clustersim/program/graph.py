@@ -47,7 +47,7 @@ class TaskNode(NamedTuple):
     on_host: bool = False
 
 
-class Task(NamedTuple):
+class GraphTask(NamedTuple):
     """A node of all ranks of a stage: its `peer` is a stage, and its group lies along `axis`.
 
     A message along an `axis` goes to the next rank of the group, or comes from the one before, and has no `peer`.
@@ -108,7 +108,7 @@ def tags_of(programs: Collection[Program]) -> dict[Key, int]:
 
 def tasks_of(
     program: Program, iteration: Iteration, algorithm: str, alone: Collection[str], tags: Mapping[Key, int], work: Work
-) -> list[Task]:
+) -> list[GraphTask]:
     """Return the graph of a stage's iteration, from which the graph of each rank is made.
 
     Compute operations follow the program's order. A send depends on the operations before it, and nothing depends on
@@ -129,7 +129,7 @@ class _GraphBuilder:
     def __init__(
         self, iteration: Iteration, algorithm: str, alone: Collection[str], tags: Mapping[Key, int], work: Work
     ):
-        self.tasks: list[Task] = []
+        self.tasks: list[GraphTask] = []
         self._after: tuple[int, ...] = ()
         self._previous: dict[str, tuple[int, ...]] = {}  # the last collective along an axis
         self._begun: dict[Key, tuple[int, ...]] = {}
@@ -188,7 +188,7 @@ class _GraphBuilder:
     def _append(self, node: TaskNode, axis: str = "", root: int = 0, inputs: tuple[int, ...] = ()) -> int:
         """Append a node; return its number, which counts from 1."""
         number, deps = len(self.tasks) + 1, tuple(dict.fromkeys((*self._after, *inputs)))
-        self.tasks.append(Task(node._replace(number=number, data_deps=deps), axis, root))
+        self.tasks.append(GraphTask(node._replace(number=number, data_deps=deps), axis, root))
         return number
 
 

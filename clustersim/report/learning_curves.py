@@ -9,6 +9,7 @@ from math import ceil, floor, log10
 
 import numpy as np
 
+from clustersim.report.direct_labels import label_places
 from clustersim.report.figure import Figure, FigureTable, Json, axis, layout, legend
 from clustersim.report.leaders import Metric, error_of, seed_curves, value_of
 from clustersim.report.learning_words import level_words, title_words, value_words
@@ -23,6 +24,9 @@ MAX_CURVES = 8
 
 MAX_POINTS = 120
 """Points of a curve; of more, evenly spaced ones are drawn."""
+
+_PLOT_PX = (530.0, 370.0)
+"""Size of the curves against time on a wide screen, for the places of names."""
 
 _MOST_MARKERS = 9
 _HEADROOM = 1.3
@@ -177,7 +181,7 @@ def draw_learning_curves(data: LearningCurves) -> Figure:
         ),
         "yaxis2": {**value, "title": {"text": ""}, "matches": "y", "showticklabels": False, "anchor": "x2"},
         "shapes": _target_lines(data, scale),
-        "annotations": _target_words(data, scale),
+        "annotations": [*_target_words(data, scale), *_names(data, scale, factor, ends["xaxis"])],
         "showlegend": True,
         "legend": legend(),
     }
@@ -187,6 +191,7 @@ def draw_learning_curves(data: LearningCurves) -> Figure:
         "yaxis": {"domain": [0.47, 1.0]},
         "xaxis2": {"domain": [0.0, 1.0], "nticks": 4},
         "yaxis2": {"domain": [0.0, 0.37], "showticklabels": True},
+        "annotations": _target_words(data, scale),
     }
     under = _subtitle(data, scale)
     label = ", ".join(filter(None, (data.metric, data.where)))
@@ -203,7 +208,7 @@ def _subtitle(data: LearningCurves, scale: _Scale) -> str:
     )
     spaced = "; the axis is spaced by 1 − accuracy" if data.metric == "accuracy" else ""
     what = f"{data.metric.capitalize()} of {data.task} against simulated time, and against the samples that are applied"
-    thin = "; thin lines: every evaluation"
+    thin = "; thin lines: every evaluation" if any(line.values != line.best for line in data.lines) else ""
     return f"{what}: the best so far{seeds}{thin}{rings}{spaced if scale.is_log else ''}."
 
 
@@ -423,6 +428,48 @@ def _target_words(data: LearningCurves, scale: _Scale) -> list[Json]:
             "font": {"size": 12, "color": "@ink"},
         }
     ]
+
+
+def _names(data: LearningCurves, scale: _Scale, factor: float, end: float) -> list[Json]:
+    """Return the names of the curves against time beside them, in their colours, where there is room."""
+    width, height = _PLOT_PX
+    low, high = scale.axis["range"]
+
+    def pixels(x: float, y: float) -> tuple[float, float]:
+        return x / end * width, (high - y) / (high - low) * height
+
+    curves, kept = [], []
+    for line in data.lines:
+        shown = [place for place, seconds in enumerate(line.seconds) if seconds / factor <= end]
+        kept.append(shown)
+        points = [pixels(line.seconds[place] / factor, scale.place(line.best[place])) for place in shown]
+        curves.append(np.array(points).reshape(-1, 2))
+    taken = []
+    if data.target is not None:
+        y = pixels(0.0, scale.place(data.target))[1]
+        taken = [
+            np.array([(x, y) for x in np.arange(0.0, width, 6.0)]),
+            np.array([(x, y - 9) for x in range(0, 90, 6)]),
+        ]
+    found: list[Json] = []
+    places = label_places(curves, [shortened(line.label, 34) for line in data.lines], _PLOT_PX, taken)
+    for number, (line, shown, place) in enumerate(zip(data.lines, kept, places, strict=True)):
+        if place is None or len(data.lines) == 1:
+            continue
+        point = shown[place.point]
+        found.append(
+            {
+                "x": _short(line.seconds[point] / factor),
+                "y": _short(scale.place(line.best[point])),
+                "xanchor": "right" if place.is_left else "left",
+                "yanchor": "bottom" if place.is_above else "top",
+                "xshift": -6 if place.is_left else 6,
+                "showarrow": False,
+                "text": plot_text(shortened(line.label, 34)),
+                "font": {"size": 12, "color": series_colour(number)},
+            }
+        )
+    return found
 
 
 def _table(data: LearningCurves) -> FigureTable:

@@ -170,8 +170,8 @@ def _traces(line: ScaleLine, number: int, factor: float, unit: str) -> list[Json
     common: Json = {"type": "scatter", "x": [point.num_gpus for point in line.points], "legendgroup": name}
     hover = [_hover(line.label, point, unit) for point in line.points]
     return [
-        {**common, "mode": "lines", "y": [value / factor for value in _ideal_s(line)], "showlegend": False, "hoverinfo": "skip",
-         "line": {"color": colour, "width": 1.4, "dash": "dash"}},
+        {**common, "mode": "lines", "y": [value / factor for value in _ideal_s(line)], "showlegend": False,
+         "hoverinfo": "skip", "line": {"color": colour, "width": 1.4, "dash": "dash"}},
         {**common, "mode": "lines+markers", "name": name, "y": [point.time_s / factor for point in line.points],
          "line": {"color": colour, "width": 2.5}, "hovertext": hover, "hoverinfo": "text",
          "marker": {"color": colour, "symbol": series_marker(number), "size": 9}},

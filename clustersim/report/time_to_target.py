@@ -194,6 +194,7 @@ def _traces(data: TimeToTarget, line: TargetLine, number: int, factor: float, to
         "marker": {
             "color": colour,
             "symbol": series_marker(number),
+            "opacity": 1,
             "size": [13 if place == line.best else 8 for place in known],
             "line": {"width": [2 if place == line.best else 0 for place in known], "color": "@ink"},
         },

@@ -41,7 +41,7 @@ def rows_of(sweep: Sweep, parts: Sequence[str]) -> list[dict[str, Cell]]:
     The `parts` of the iteration are `breakdown_compute_s` and so on, interval bounds `speedup_low` and
     `speedup_high`, those of the band `band_samples_per_s_low` and so on; a published figure is `published_hours`, a
     second one of that metric `published_hours_2`. Runs that really trained have columns `learning_time_to_target_s` and
-    so on.
+    so on, and those with a forecast of another batch `learning_scale_time_s` and so on.
     """
     return [_row(sweep, run, parts) for run in sweep.runs]
 
@@ -126,7 +126,7 @@ def _figures(run: Run, axes: Mapping[str, Cell], parts: Sequence[str]) -> dict[s
     if run.anchor is not None:
         row |= {"anchor_factor": run.anchor.factor, "anchor_fixed_s": run.anchor.fixed_s}
         row["samples_per_s_without_anchor"] = run.anchor.samples_per_s_without
-    return row | _learning(run) | _published(run)
+    return row | _learning(run) | _learning_scale(run) | _published(run)
 
 
 def _learning(run: Run) -> dict[str, Cell]:
@@ -144,6 +144,13 @@ def _learning(run: Run) -> dict[str, Cell]:
     }
     names = ("num_reached", "seeds", "samples_to_target", "final_loss", "final_accuracy", "updates", "diverged")
     return row | {f"learning_{name}": getattr(found, name) for name in names} | scaled
+
+
+def _learning_scale(run: Run) -> dict[str, Cell]:
+    """Return the columns of the forecast with another batch; none of a run without one."""
+    names = ("batch", "unit", "steps", "samples", "tokens", "time_s", "rate", "sample_efficiency")
+    found = run.learning_scale
+    return {} if found is None else {f"learning_scale_{name}": getattr(found, name) for name in names}
 
 
 def _interval(run: Run) -> dict[str, Cell]:

@@ -18,6 +18,7 @@ from clustersim.kernels.compute_time import ComputeSpec
 from clustersim.kernels.optimizer import OptimizerSpec
 from clustersim.kernels.packing import Packing
 from clustersim.learning import LearningSpec
+from clustersim.learning.spec import read_tasks
 from clustersim.model.precision import PRECISIONS
 from clustersim.parallelism.grid import Grid
 from clustersim.parallelism.spec import Parallelism, micro_batch_of
@@ -38,6 +39,7 @@ else:
     AnyStraggler = union_of(STRAGGLERS)
     AnyStrategy = union_of(STRATEGIES)
     AnyTopology = union_of(TOPOLOGIES)
+    read_tasks()
 
 
 def _by_kind(value: Any) -> Any:

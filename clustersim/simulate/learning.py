@@ -28,7 +28,7 @@ from clustersim.simulate.setup import Setup
 from clustersim.simulate.training_order import Jobs, check_order, gradients_per_update, training_order
 from clustersim.stragglers import has_given_times
 
-_SIMULATED_SHARE = 0.2
+_SIMULATED_SHARE = 0.5
 """Share of the progress of a training that is the simulation of its order; an estimate."""
 
 _KEY = "learning"

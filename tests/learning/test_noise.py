@@ -139,3 +139,20 @@ def test_models_that_mix_samples_have_no_noise_scale():
     meter = NoiseMeter(trainee, 10, 0)
     meter.evaluated(0, trainee.initial, lambda: None)
     assert meter.rows == ()
+
+
+@pytest.mark.parametrize("samples", [2048, 16_384])
+def test_quadratic_has_its_closed_form(samples):
+    """Noise of covariance noise^2 I over 100 weights, and the gradient H w: phi = 100 noise^2 / |H w|^2."""
+    import torch
+
+    from clustersim.learning import TASKS
+    from clustersim.learning.training.noise import noise_scale
+
+    task = TASKS["quadratic"](kind="quadratic", dimensions=100, noise=0.5, samples=samples)
+    trainee = task.trainee(0)
+    curvature = torch.from_numpy(task.curvature())
+    exact = 100 * 0.25 / float((curvature * trainee.initial).square().sum())
+    rng = np.random.default_rng(0)
+    found = [noise_scale(trainee, trainee.initial, rng) for _ in range(20)]
+    assert np.mean(found) == pytest.approx(exact, rel=4 * math.sqrt(2 / (31 * 100 * 20)) + 1 / samples)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clustersim import simulate
+from clustersim import simulate, sweep
+from clustersim.cli.learning import note_untrained
 from clustersim.errors import InputError
 from clustersim.learning.scale import (
     ScaleSpec,
@@ -21,6 +22,9 @@ from clustersim.learning.scale import (
     steps_at,
 )
 from clustersim.results import Run
+from clustersim.results.rows import rows_of
+from clustersim.scenario import load_scenario
+from clustersim.sweep.ledger.ledger_keys import LedgerKeys
 
 POSITIVE = st.floats(1e-3, 1e9)
 
@@ -183,3 +187,32 @@ def test_unit_of_tokens():
 def test_nothing_to_do(keys):
     with pytest.raises(InputError, match="without a task nothing is trained"):
         simulate(scenario(learning=keys))
+
+
+def ledger_key(learns: bool, learning: dict[str, Any] | None) -> str:
+    loaded = load_scenario(scenario(learning=learning) if learning else {**scenario(), "learning": None})
+    return LedgerKeys(loaded, exact=False, learns=learns).key(loaded.trees()[0])
+
+
+def test_kept_points_depend_on_the_scale_and_without_training_not_on_the_task():
+    one = {"scale": {"noise_scale": 512, "batch": 128, "steps": 1000}}
+    other = {"scale": {"noise_scale": 513, "batch": 128, "steps": 1000}}
+    trained = {"task": "digits", **one}
+    assert ledger_key(False, one) == ledger_key(True, one) == ledger_key(False, trained)
+    assert len({ledger_key(True, each) for each in (one, other, trained)}) == 3
+    assert ledger_key(False, other) != ledger_key(False, one)
+
+
+def test_noise_scale_is_an_axis_and_the_csv_has_the_time():
+    swept = scenario(learning={"scale": {"noise_scale": [64, 512], "batch": 128, "steps": 1000}})
+    found = sweep(swept)
+    rows = rows_of(found, ())
+    assert [row["learning_scale_batch"] for row in rows] == pytest.approx([256, 256])
+    assert [row["learning_scale_steps"] for row in rows] == pytest.approx([1000 * 1.25 / 1.5, 600])
+    assert "learning_scale_time_s" in rows[0]
+    assert any("64 samples all the time" in each for each in found.assumptions)
+
+
+def test_only_a_task_is_told_not_to_be_trained(capsys):
+    note_untrained("a plan", [scenario()])  # type: ignore[list-item]
+    assert capsys.readouterr().err == ""

@@ -12,7 +12,7 @@ import pytest
 
 from clustersim.cli.listing import section
 from clustersim.errors import InputError
-from clustersim.learning import TASKS, LearningSpec, Task, TaskData, Trainee, check_installed
+from clustersim.learning import TASKS, LearningSpec, LearningTask, TaskData, Trainee, check_installed
 from clustersim.learning.tasks.characters import NUM_TRAINED, TEXT
 from clustersim.learning.tasks.own import Own
 from clustersim.reading.user_code import describe_error
@@ -193,7 +193,7 @@ def test_an_error_in_code_is_told_in_one_line(tmp_path: Path) -> None:
     assert describe_error(caught.value) == f"NameError: name 'foo' is not defined ({path}:2)"
 
 
-class Nothing(Task):
+class Nothing(LearningTask):
     """A task of a package."""
 
     kind: Literal["nothing"] = "nothing"

@@ -115,9 +115,11 @@ def test_six_curves_differ_by_colour_dashes_and_marker() -> None:
 def test_the_target_is_a_line_with_its_name_and_reached_where_it_is() -> None:
     (data, loss) = learning_curves_data(six_strategies())
     figure = draw_learning_curves(data)
-    (line, _), (words,) = figure.layout["shapes"], figure.layout["annotations"]
+    (line, _), (words, *names) = figure.layout["shapes"], figure.layout["annotations"]
     assert line["y0"] == line["y1"] == pytest.approx(1.30103, rel=1e-5)  # minus the logarithm of 1 - 0.95
     assert words["text"] == "target 0.95"
+    assert {name["text"] for name in names} <= {line.label for line in data.lines}
+    assert figure.narrow["annotations"] == [words]
     rings = [trace for trace in figure.traces if trace["mode"] == "markers" and "xaxis" not in trace]
     times_s = [line.time_to_target_s for line in data.lines if line.time_to_target_s is not None]
     assert [ring["x"][0] for ring in rings] == pytest.approx(times_s, rel=1e-4)

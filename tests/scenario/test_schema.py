@@ -123,7 +123,7 @@ def test_the_page_has_every_key_of_every_model() -> None:
         assert f"## {title}" in page
 
 
-def test_the_schema_has_at_most_341_keys(schema: dict[str, Any]) -> None:
+def test_the_schema_has_at_most_389_keys(schema: dict[str, Any]) -> None:
     def count(part: Any) -> int:
         if isinstance(part, list):
             return sum(map(count, part))
@@ -132,7 +132,7 @@ def test_the_schema_has_at_most_341_keys(schema: dict[str, Any]) -> None:
         own = len(part["properties"]) if isinstance(part.get("properties"), dict) else 0
         return own + sum(map(count, part.values()))
 
-    assert count(schema) <= 341
+    assert count(schema) <= 389
 
 
 @pytest.mark.parametrize(

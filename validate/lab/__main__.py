@@ -104,8 +104,8 @@ def show(cases: Sequence[Case]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m validate.lab", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a campaign of less than one minute instead of five")
-    parser.add_argument("--learning", action="store_true", help="real trainings of a task, for eleven minutes")
+    parser.add_argument("--quick", action="store_true", help="a campaign of about one minute instead of five")
+    parser.add_argument("--learning", action="store_true", help="real trainings of a task, for ten minutes")
     kinds = sorted({type(each).__name__ for campaign in CAMPAIGNS.values() for each in campaign})
     parser.add_argument("--only", choices=kinds, help="experiments of one kind only")
     parser.add_argument("--output", type=Path, default=Path("runs"), help="folder for the measurements (default: runs)")

@@ -111,7 +111,7 @@ LEARNING: Sequence[Learning] = (
         seed=15,
     ),
 )
-"""About eleven minutes."""
+"""About ten minutes."""
 
 _SHORT = Learning(3, 160, [(Mode("bounded-staleness", bound=1), 20)], _sgd(0.2, 0.4), 0.06, straggler=2.0, seed=21)
 
@@ -151,6 +151,6 @@ QUICK: Sequence[Experiment] = (
     _SHORT,
     Flows(Layout.torus(3, 3), 80, _SHARED_TORUS[:1], settle_s=0.7),
 )
-"""About forty seconds."""
+"""About fifty seconds."""
 
 CAMPAIGNS: Mapping[str, Sequence[Experiment]] = {"full": FULL, "quick": QUICK, "learning": LEARNING}

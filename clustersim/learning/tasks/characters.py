@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from clustersim.learning.tasks.task import Task, TaskData, Trainee
+from clustersim.learning.tasks.task import LearningTask, TaskData, Trainee
 from clustersim.spec import Count
 
 TEXT = Path(__file__).parent / "moby_dick.txt"
@@ -19,7 +19,7 @@ NUM_TRAINED = 106_662
 """Characters at the beginning of the text that are trained on; the others are evaluated."""
 
 
-class Characters(Task):
+class Characters(LearningTask):
     """The next character from those before it: 106,000 characters of Moby-Dick to train on, and 12,000 to evaluate."""
 
     kind: Literal["characters"] = "characters"

@@ -7,11 +7,11 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.learning.tasks.task import Task
+from clustersim.learning.tasks.task import LearningTask
 from clustersim.spec import Count
 
 
-class Classifier(Task):
+class Classifier(LearningTask):
     """A perceptron or a convolutional network that finds the class of a sample."""
 
     model: Literal["mlp", "cnn"] = Field(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from clustersim.errors import InputError, Mistake
-from clustersim.learning.tasks.task import Task, Trainee
+from clustersim.learning.tasks.task import LearningTask, Trainee
 from clustersim.reading import read_text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TorchTask:
     loss: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
-class Own(Task):
+class Own(LearningTask):
     """A torch model and data of your own: `task: {module: my_task.py}` runs the file, with all your rights.
 
     The file defines `make_task(seed)`, which returns a `clustersim.learning.TorchTask`. torch's random numbers are

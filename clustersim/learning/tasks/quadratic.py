@@ -8,14 +8,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.learning.tasks.task import Task, TaskData, Trainee
+from clustersim.learning.tasks.task import LearningTask, TaskData, Trainee
 from clustersim.spec import Count
 
 _MOST_DIMENSIONS = 2048
 Eigenvalue = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 
 
-class Quadratic(Task):
+class Quadratic(LearningTask):
     """The loss w H w / 2 with noisy gradients, whose expected loss has a closed form; loss only.
 
     H is diagonal, and every weight starts at 1 or -1. The gradient of sample i is H w + n_i. Over all samples the n_i

@@ -49,7 +49,7 @@ class Trainee(Protocol):
         """Return where each stage begins in the vector of weights [num_stages]."""
 
 
-class Task(Spec):
+class LearningTask(Spec):
     """What is trained; a pydantic model whose fields are the keys under `task` in a scenario.
 
     A task declares `kind: Literal["<name>"] = "<name>"`, the name under which it is registered. Only `trainee` may

@@ -7,13 +7,13 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from clustersim.errors import InputError
-from clustersim.learning.tasks.task import Task, TaskData, Trainee
+from clustersim.learning.tasks.task import LearningTask, TaskData, Trainee
 from clustersim.spec import Count
 
 _MOST_NUMBERS = 1 << 28
 
 
-class TeacherStudent(Task):
+class TeacherStudent(LearningTask):
     """A perceptron that learns the output of a random one, of any size; loss only.
 
     Inputs are normal numbers. Outputs are scaled to a variance of 1, so a loss of 1 is that of a constant.

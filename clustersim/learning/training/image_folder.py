@@ -19,11 +19,11 @@ def images_trainee(task: ImageFolder, seed: int) -> FlatModel:
     """Return a network, drawn for a seed, on the images of a folder."""
     keys = {"folder": task.folder, "samples": task.samples, "test_samples": task.test_samples}
     data, num_classes = images(type(task)(**keys))  # the same data for every network
-    shape = data.inputs.shape[1:]
+    _, channels, height, width = data.inputs.shape
     with drawn(seed):
         if task.model == "cnn":
-            return FlatModel(lenet5(*shape, num_classes), *data)
-        return FlatModel(perceptron(shape.numel(), task.hidden, num_classes), *data.as_rows())
+            return FlatModel(lenet5(channels, height, width, num_classes), *data)
+        return FlatModel(perceptron(channels * height * width, task.hidden, num_classes), *data.as_rows())
 
 
 @lru_cache(maxsize=2)

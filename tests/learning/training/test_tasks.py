@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from clustersim.errors import InputError
-from clustersim.learning import TASKS, Task, Trainee
+from clustersim.learning import TASKS, LearningTask, Trainee
 from clustersim.learning.tasks.own import Own
 from clustersim.learning.tasks.quadratic import Quadratic
 from clustersim.learning.training.flat_model import FlatModel
@@ -48,7 +48,7 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(params=[*TASKS, "digits cnn", "mnist1d cnn", "mnist mlp"])
-def task(request: pytest.FixtureRequest, tmp_path: Path) -> Task:
+def task(request: pytest.FixtureRequest, tmp_path: Path) -> LearningTask:
     """Return each task; those on files have tiny ones."""
     name, _, model = request.param.partition(" ")
     options: dict[str, Any] = {"model": model} if model else {}
@@ -70,7 +70,7 @@ def trained(trainee: Trainee, rate: float, num_updates: int, batch: int = 16) ->
     return weights
 
 
-def test_a_seed_gives_the_same_bytes(task: Task) -> None:
+def test_a_seed_gives_the_same_bytes(task: LearningTask) -> None:
     one, same, other = task.trainee(1), task.trainee(1), task.trainee(2)
     samples = np.arange(min(8, one.num_samples))
     assert torch.equal(one.initial, same.initial)
@@ -83,7 +83,7 @@ def test_a_seed_gives_the_same_bytes(task: Task) -> None:
     assert one.evaluate(one.initial) == same.evaluate(one.initial)
 
 
-def test_random_numbers_of_others_go_on(task: Task) -> None:
+def test_random_numbers_of_others_go_on(task: LearningTask) -> None:
     signals.cache_clear()
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
     task.trainee(3)
@@ -91,7 +91,7 @@ def test_random_numbers_of_others_go_on(task: Task) -> None:
     assert (before[1], before[2]) == (np.random.get_state()[1].tolist(), random.getstate())  # noqa: NPY002
 
 
-def test_what_is_said_of_the_data_is_true(task: Task) -> None:
+def test_what_is_said_of_the_data_is_true(task: LearningTask) -> None:
     trainee, said = task.trainee(1), task.data()
     accuracy = trainee.evaluate(trainee.initial)[1]
     assert said.num_samples in (None, trainee.num_samples)
@@ -101,7 +101,7 @@ def test_what_is_said_of_the_data_is_true(task: Task) -> None:
     assert trainee.initial.dtype == (torch.float64 if task.kind == "quadratic" else torch.float32)
 
 
-def test_a_gradient_is_a_new_tensor_that_lowers_the_loss_of_its_samples(task: Task) -> None:
+def test_a_gradient_is_a_new_tensor_that_lowers_the_loss_of_its_samples(task: LearningTask) -> None:
     trainee = task.trainee(1)
     samples = np.arange(trainee.num_samples)[:64]
     gradient = trainee.gradient(trainee.initial, samples)
@@ -112,7 +112,7 @@ def test_a_gradient_is_a_new_tensor_that_lowers_the_loss_of_its_samples(task: Ta
     assert float(gradient.norm()) > 0
 
 
-def test_the_gradient_of_a_batch_is_the_mean_of_those_of_its_parts(task: Task) -> None:
+def test_the_gradient_of_a_batch_is_the_mean_of_those_of_its_parts(task: LearningTask) -> None:
     trainee = task.trainee(1)
     if task.kind == "own":
         trainee._module.eval()  # without dropout
@@ -123,7 +123,7 @@ def test_the_gradient_of_a_batch_is_the_mean_of_those_of_its_parts(task: Task) -
     assert torch.allclose((parts[0] + parts[1]) / 2, whole, rtol=1e-4, atol=1e-6)
 
 
-def test_stages_begin_where_layers_do(task: Task) -> None:
+def test_stages_begin_where_layers_do(task: LearningTask) -> None:
     trainee = task.trainee(1)
     assert trainee.stage_starts(1) == [0]
     starts = trainee.stage_starts(2)
