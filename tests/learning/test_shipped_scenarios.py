@@ -28,7 +28,7 @@ def time_s(run: Run) -> float | None:
     return run.learning.time_to_target_s
 
 
-@pytest.mark.parametrize("name", ["time-to-accuracy"])
+@pytest.mark.parametrize("name", ["time-to-accuracy", "how-stale-is-too-stale"])
 def test_a_scenario_takes_less_than_a_minute_of_cpu(name: str, tmp_path: Path) -> None:
     """The command alone in a process, with the import of torch."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
