@@ -4,7 +4,7 @@ In a page, a fenced block ```yaml file=NAME (or toml, json) makes that file for 
 block each line that starts with `$ ` is run. Lines under it are all that the command prints, but for blank lines; a
 line `...` stands for any number of lines. `python -m tests.docs_output PAGE` writes them anew.
 ```python blocks run one after the other in one namespace; what they print is not compared. Blocks that say `notebook`
-need pandas, and `make test-notebook` runs their pages with them; so it is with `learning`, torch and `make test-learning`.
+need pandas, and `make test-notebook` runs their pages with them; `learning`, torch and `make test-learning` likewise.
 """
 
 from __future__ import annotations

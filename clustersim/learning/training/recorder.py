@@ -15,7 +15,7 @@ from clustersim.results.learning import MAX_LOSS, Curve, CurvePoint
 _EVALUATIONS = 100
 
 
-class Recorder:
+class CurveRecorder:
     """The curve of a training of `num_updates` updates: at the start, every so many updates, and at the end.
 
     Some evaluations measure the gradient noise scale too, with a meter for its `noise`.

@@ -14,7 +14,7 @@ from clustersim.learning.tasks import Trainee
 from clustersim.learning.training.compression import Compressor
 from clustersim.learning.training.gradients import Gradients
 from clustersim.learning.training.noise import NoiseMeter
-from clustersim.learning.training.recorder import Recorder
+from clustersim.learning.training.recorder import CurveRecorder
 from clustersim.learning.training.replicas import ReplicaTraining
 from clustersim.learning.training.shared_model import SharedModelTraining
 from clustersim.learning.training.stages import StageTraining
@@ -33,7 +33,7 @@ def replay(
     """Return what came of a training; parameters as of `train`."""
     with repeatable(seed):
         noise = NoiseMeter(trainee, order.num_updates, seed) if measures_noise else None
-        recorder = Recorder(trainee, spec, order.num_updates, on_progress, noise)
+        recorder = CurveRecorder(trainee, spec, order.num_updates, on_progress, noise)
         run = training(order, spec, trainee, seed, compression).run(recorder)
         return run if noise is None else run._replace(noise=noise.rows)
 

@@ -10,7 +10,7 @@ from clustersim.learning.order import APPLY, MIX, OUTER, PAIR, READ, ReplicaOrde
 from clustersim.learning.training.compression import Compressor
 from clustersim.learning.training.gradients import Gradients
 from clustersim.learning.training.outer import Outer
-from clustersim.learning.training.recorder import Recorder, bounded
+from clustersim.learning.training.recorder import CurveRecorder, bounded
 from clustersim.learning.training.update import Updater
 from clustersim.results.learning import SeedRun
 
@@ -40,7 +40,7 @@ class ReplicaTraining:
         mixing = order.mixing
         self._mixing = None if mixing is None else torch.as_tensor(mixing, dtype=initial.dtype)
 
-    def run(self, recorder: Recorder) -> SeedRun:
+    def run(self, recorder: CurveRecorder) -> SeedRun:
         """Train, and return the curve, and the distance of the workers from their mean at each evaluation."""
         events = self._order.events
         consensus = [(0.0, 0.0)]

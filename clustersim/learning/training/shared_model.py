@@ -11,7 +11,7 @@ from torch import Tensor
 from clustersim.learning.optimizer import LearningOptimizer
 from clustersim.learning.order import SharedModelOrder
 from clustersim.learning.training.gradients import Gradients
-from clustersim.learning.training.recorder import Recorder
+from clustersim.learning.training.recorder import CurveRecorder
 from clustersim.learning.training.update import Updater
 from clustersim.results.learning import SeedRun
 from clustersim.results.updates import ALL_WORKERS, Update
@@ -26,7 +26,7 @@ class SharedModelTraining:
         self._versions: dict[int, Tensor] = {0: initial}
         self._last_read = last_read(order, with_dropped=gradients.keeps_residual)
 
-    def run(self, recorder: Recorder) -> SeedRun:
+    def run(self, recorder: CurveRecorder) -> SeedRun:
         """Train, and return the curve."""
         recorder.start(self._updater.weights)
         for version, rows in self._updates():

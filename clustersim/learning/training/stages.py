@@ -11,7 +11,7 @@ from clustersim.learning.optimizer import LearningOptimizer
 from clustersim.learning.order import StageOrder
 from clustersim.learning.tasks import Trainee
 from clustersim.learning.training.gradients import Gradients
-from clustersim.learning.training.recorder import Recorder
+from clustersim.learning.training.recorder import CurveRecorder
 from clustersim.learning.training.update import Updater
 from clustersim.results.learning import SeedRun
 
@@ -28,7 +28,7 @@ class StageTraining:
         self._sizes = [end - start for start, end in zip(starts, [*starts[1:], len(trainee.initial)], strict=True)]
         self._updater = Updater(trainee.initial.clone(), optimizer)
 
-    def run(self, recorder: Recorder) -> SeedRun:
+    def run(self, recorder: CurveRecorder) -> SeedRun:
         """Train, and return the curve."""
         workers = range(self._order.num_workers)
         versions = deque([self._updater.weights.clone()], maxlen=max(self._order.staleness) + 1)

@@ -9,7 +9,7 @@ from torch import Tensor
 from clustersim.kernels.compression import Compression
 from clustersim.learning import LearningSpec, Trainee, TrainingOrder
 from clustersim.learning.tasks.digits import Digits
-from clustersim.learning.training.recorder import Recorder
+from clustersim.learning.training.recorder import CurveRecorder
 from clustersim.learning.training.replay import repeatable, training
 from clustersim.results.learning import SeedRun
 
@@ -36,7 +36,7 @@ class Trained:
         self, order: TrainingOrder, given: LearningSpec, trainee: Trainee, compression: Compression | None = None
     ):
         self.weights: list[Tensor] = []
-        recorder = Recorder(trainee, given, order.num_updates, lambda share: None)
+        recorder = CurveRecorder(trainee, given, order.num_updates, lambda share: None)
         evaluate = recorder.updated
 
         def updated(time_s: float, updates: int, weights: Any, **rest: Any) -> bool:
