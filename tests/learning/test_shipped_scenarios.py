@@ -37,13 +37,7 @@ def test_a_scenario_takes_less_than_a_minute_of_cpu(name: str, tmp_path: Path) -
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < MOST_CPU_S
 
 
-<<<<<<< HEAD
-def test_six_strategies_reach_the_target_with_as_many_gradients_and_not_in_the_order_of_their_samples_per_second() -> (
-    None
-):
-=======
 def test_six_strategies_reach_the_target_with_as_many_gradients_and_in_another_order_than_that_of_rates() -> None:
->>>>>>> s22-scen
     runs = runs_of("time-to-accuracy")
     trained = [run.learning for run in runs if run.learning is not None]
     assert len(trained) == 6

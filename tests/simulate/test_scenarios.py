@@ -85,14 +85,8 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_it_runs_and_its_parts_add_up_and_its_answer_is_to_its_question(name):
-<<<<<<< HEAD
-    sweep = clustersim.sweep(
-        clustersim.load_scenario(name, overrides=["num_iterations=1", "replicates=1"]), learns=False
-    )
-=======
     loaded = clustersim.load_scenario(name, overrides=["num_iterations=1", "replicates=1"])
     sweep = clustersim.sweep(loaded, learns=False)
->>>>>>> s22-scen
     assert len(sweep.runs) > (name not in FOR_THE_PLANNER)
     for run in sweep.runs:
         assert sum(run.breakdown_s.values()) == pytest.approx(run.iteration_s, rel=1e-9)
