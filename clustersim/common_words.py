@@ -62,8 +62,10 @@ _KEYS = _by_word({
                "hidden_size num_layers n_layers n_layer n_embd d_model heads num_heads num_attention_heads vocab_size "
                "ffn_hidden_size num_hidden_layers intermediate_size num_experts",
     "the model is `model`, a name of `clustersim list models`": "model_name model_name_or_path arch architecture net",
-    "the rate of learning does not change the time of an iteration, and has no key": "lr learning_rate warmup "
-               "warmup_steps weight_decay scheduler min_lr",
+    "the learning rate of a task is `learning: {task: digits, optimizer: {rate: 0.1}}`": "lr learning_rate",
+    "the rate of a task rises and falls by `learning: {task: digits, optimizer: {warm_up: 0.1, schedule: cosine}}`": "warmup "
+               "warmup_steps scheduler",
+    "no optimizer of `learning` has it, and it does not change the time of an iteration": "weight_decay min_lr",
     "the optimizer is `optimizer: adamw`": "optim",
     "the number of updates is `num_iterations`": "max_steps train_iters iterations num_steps steps iters",
     "tokens until training ends are `train_tokens`, or `--tokens`": "total_tokens num_tokens token_budget "
@@ -101,7 +103,7 @@ _KEYS = _by_word({
                "collective",
     _SERVERS: "ps parameter_server parameter_servers async_sgd",
     "the number of servers is `strategy: {kind: server, servers: {num: 4}}`": "num_ps num_servers n_servers",
-    "failures are `failures: {gpu: 50000 h}`": "mtbf failure_rate",
+    "failures are `failures: {gpu: {mtbf: 50000 h}, checkpoint: {write: 1 min}}`": "mtbf failure_rate",
     "prices are `prices`, or `--price`": "price cost cost_per_hour gpu_price",
     "stragglers are `stragglers: [{kind: lognormal, sigma: 0.1}]`": "straggler jitter slowdown",
     "the bound of staleness is `strategy: {kind: bounded-staleness, bound: 3}`": "staleness staleness_bound "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from clustersim.errors import Mistake
-from clustersim.learning.spec import LearningSpec
+from clustersim.learning.spec import MOST_BATCH, LearningSpec
 from clustersim.learning.tasks import TaskData
 
 MOST_GRADIENTS = 20_000_000
@@ -23,7 +23,7 @@ def learning_mistakes(
     yield from _class_mistakes(spec, data)
     if data.num_samples is not None:
         yield from _batch_mistakes(spec, data.num_samples, num_workers)
-        yield from _length_mistakes(spec, data.num_samples)
+        yield from _length_mistakes(spec, data.num_samples, _own_samples(spec, data.num_samples, num_workers))
     every = spec.evaluate_every
     if num_updates is not None and every is not None and every > num_updates:
         message = f"the training has {num_updates:,} updates in all (got {every:,}); take at most {num_updates}"
@@ -44,7 +44,7 @@ def _class_mistakes(spec: LearningSpec, data: TaskData) -> Iterator[Mistake]:
 
 def _batch_mistakes(spec: LearningSpec, num_samples: int, num_workers: int) -> Iterator[Mistake]:
     """Yield that a batch has more samples than a worker has to draw from."""
-    own = num_samples if spec.data == "shared" else num_samples // num_workers
+    own = _own_samples(spec, num_samples, num_workers)
     if spec.batch <= own:
         return
     if not own:
@@ -56,18 +56,28 @@ def _batch_mistakes(spec: LearningSpec, num_samples: int, num_workers: int) -> I
     yield Mistake(message, "learning.batch", got=str(spec.batch), allowed=f"at most {own}", remedy=f"batch: {own}")
 
 
-def _length_mistakes(spec: LearningSpec, num_samples: int) -> Iterator[Mistake]:
-    """Yield that more gradients would be computed than can be, and the least change."""
+def _own_samples(spec: LearningSpec, num_samples: int, num_workers: int) -> int:
+    """Return the samples that a worker has to draw from."""
+    return num_samples if spec.data == "shared" else num_samples // num_workers
+
+
+def _length_mistakes(spec: LearningSpec, num_samples: int, most_batch: int) -> Iterator[Mistake]:
+    """Yield that more gradients would be computed than can be, and the least changes.
+
+    A batch has at most `most_batch` samples.
+    """
     gradients = spec.epochs * num_samples / spec.batch * spec.seeds
     if gradients <= MOST_GRADIENTS:
         return
     epochs = _rounded_down(spec.epochs * MOST_GRADIENTS / gradients)
+    seeds = int(spec.seeds * MOST_GRADIENTS / gradients)
     batch = math.ceil(spec.batch * gradients / MOST_GRADIENTS)
-    seeds = "" if spec.seeds == 1 else f" over {spec.seeds} seeds"
+    others = [f"seeds: {seeds}"] * (seeds > 0) + [f"batch: {batch}"] * (batch <= min(most_batch, MOST_BATCH))
     remedy = f"epochs: {epochs:g}"
+    over = "" if spec.seeds == 1 else f" over {spec.seeds} seeds"
     message = (
-        f"{gradients:,.0f} gradients{seeds} are too many to compute (got epochs: {spec.epochs:g}), at most "
-        f"{MOST_GRADIENTS:,}: take {remedy}, or batch: {batch}"
+        f"{gradients:,.0f} gradients{over} are too many to compute (got epochs: {spec.epochs:g}), at most "
+        f"{MOST_GRADIENTS:,}: take {' or '.join([remedy, *others])}"
     )
     got, allowed = f"{spec.epochs:g} epochs", f"at most {epochs:g} epochs"
     yield Mistake(message, "learning.epochs", got=got, allowed=allowed, remedy=remedy)

@@ -13,6 +13,9 @@ from clustersim.learning.scale import ScaleSpec
 from clustersim.learning.tasks import BUILT_IN, TASKS, LearningTask
 from clustersim.spec import Count, Spec, union_of
 
+MOST_BATCH = 65_536
+"""The largest batch of a gradient."""
+
 
 def _known_task(value: Any) -> Any:
     """Return a task as a map with its `kind`."""
@@ -88,7 +91,7 @@ class LearningSpec(Spec):
     optimizer: AnyLearningOptimizer = Field(
         default=LearningOptimizer(), description="how it is updated: a kind, or {kind: ..., rate: ...}"
     )
-    batch: Count = Field(default=16, le=65_536, description="samples of the task in the gradient of one worker")
+    batch: Count = Field(default=16, le=MOST_BATCH, description="samples of the task in the gradient of one worker")
     data: Literal["shared", "split", "by-label"] = Field(
         default="shared",
         description="which samples a worker draws from: all (`shared`), an equal random share (`split`), or an equal "

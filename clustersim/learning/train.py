@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from clustersim.errors import NotInstalledError
+from clustersim.errors import InputError, NotInstalledError
 from clustersim.learning.order import TrainingOrder
 from clustersim.learning.spec import LearningSpec
 from clustersim.results.learning import SeedRun
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 PACKAGES = ("torch", "scikit-learn", "mnist1d")
 """What the extra `learning` installs, by the names of the packages."""
+
+_MOST_MEASURED = 10
+"""Tasks, each with a batch, whose gradients are timed: a fifth of a second each."""
 
 
 def check_installed(spec: LearningSpec) -> None:
@@ -39,11 +43,28 @@ def check_installed(spec: LearningSpec) -> None:
     spec.trained.check()
 
 
-def training_s(spec: LearningSpec) -> float:
-    """Return about how many seconds of one CPU core a training takes, over all seeds; it computes a few gradients."""
-    from clustersim.learning.training.cost import cpu_s_of
+def training_s(specs: Sequence[tuple[LearningSpec, int]]) -> float:
+    """Return about how many seconds of one CPU core trainings take, each spec so many times, over all seeds.
 
-    return cpu_s_of(spec, spec.trained.trainee(0))
+    It computes a few gradients of the first tasks and batches; those after them are taken to cost as much on average.
+    A task that cannot be made is left out.
+    """
+    from clustersim.learning.training.cost import Cost, cost_of
+
+    costs: dict[str, Cost | None] = {}
+    found_s, num_known = 0.0, 0
+    for spec, number in specs:
+        kind = f"{spec.trained!r} {spec.batch}"
+        if kind not in costs:
+            if len(costs) == _MOST_MEASURED:
+                continue
+            costs[kind] = None
+            with suppress(InputError):
+                costs[kind] = cost_of(spec.trained.trainee(0), spec.batch)
+        cost = costs[kind]
+        found_s += 0.0 if cost is None else cost.cpu_s(spec) * number
+        num_known += number
+    return found_s * sum(number for _, number in specs) / max(1, num_known)
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from clustersim.errors import InputError
@@ -52,11 +51,10 @@ def training_cpu_s(loaded: Scenario) -> float:
     Raise InputError if packages are not installed. A task that cannot be made counts nothing.
     """
     check_can_learn(loaded)
-    found_s = 0.0
-    for _, spec, number in _trained(loaded):
-        with suppress(InputError):
-            found_s += training_s(spec) * number
-    return found_s * len(loaded.trees()) / min(len(loaded.trees()), _LOOKED_AT)
+    specs = [(spec, number) for _, spec, number in _trained(loaded)]
+    if not specs:
+        return 0.0
+    return training_s(specs) * len(loaded.trees()) / min(len(loaded.trees()), _LOOKED_AT)
 
 
 def _trained(loaded: Scenario) -> list[tuple[PointTree, LearningSpec, int]]:

@@ -193,6 +193,13 @@ def test_what_a_hint_says_to_write_has_keys_that_exist(fragment: str) -> None:
             assert explanation(key.rpartition(".")[2] if key.startswith("software.") else key)
 
 
+def test_failures_and_optimizers_that_hints_give_can_be_written() -> None:
+    hints = [common_words._KEYS[word] for word in ("mtbf", "lr", "warmup")]
+    for hint in hints:
+        (fragment,) = re.findall(r"`([^`]+: [^`]+)`", hint)
+        load_scenario({**BASE, "num_iterations": 4, **YAML(typ="safe").load(fragment)})
+
+
 def test_an_unknown_model_prints_five_names_and_the_command_that_lists_all() -> None:
     message = message_for({**BASE, "model": "lama-3-8b"})
     assert len(message) < 250

@@ -61,10 +61,20 @@ def test_the_length_that_is_still_allowed_is_told_and_is_allowed() -> None:
     assert mistake.key == "learning.epochs"
     assert "269,437,500 gradients over 3 seeds" in mistake.message
     assert mistake.remedy == "epochs: 74200"
+    assert "take epochs: 74200 or batch: 216" in mistake.message
     for change in ({"epochs": 74_200.0}, {"epochs": 1e6, "batch": 216}):
         assert not list(learning_mistakes(spec(**{"seeds": 3, **change}), TaskData(1437, True, True), 4))
         assert spec(**{"seeds": 3, **change}).num_updates(1437, 1) * 3 <= MOST_GRADIENTS
     assert list(learning_mistakes(spec(epochs=75_000.0, seeds=3), TaskData(1437, True, True), 4))
+
+
+def test_a_batch_that_is_refused_is_not_advised_and_fewer_seeds_are() -> None:
+    (mistake,) = learning_mistakes(spec(epochs=1e5, seeds=1000), TaskData(1437, True, True), 4)
+    assert "take epochs: 222 or seeds: 2" in mistake.message
+    assert "batch" not in mistake.message
+    assert not list(learning_mistakes(spec(epochs=1e5, seeds=2), TaskData(1437, True, True), 4))
+    (split,) = learning_mistakes(spec(epochs=1e6, seeds=3, data="split"), TaskData(1437, True, True), 8)
+    assert "batch" not in split.message, "each worker has 179 samples"
 
 
 def test_tasks_without_classes_have_no_accuracy_and_are_not_sorted() -> None:

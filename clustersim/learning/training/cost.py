@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import process_time
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +16,23 @@ _TRIED_S = 0.1
 _EVALUATIONS = 100
 
 
-def cpu_s_of(spec: LearningSpec, trainee: Trainee) -> float:
-    """Return the CPU seconds that the trainings of all seeds take, without the simulation of their order."""
-    gradients = spec.epochs * trainee.num_samples / spec.batch
-    evaluations = min(_EVALUATIONS, gradients) if spec.evaluate_every is None else gradients / spec.evaluate_every
-    samples = np.arange(spec.batch) % trainee.num_samples
+class Cost(NamedTuple):
+    """CPU seconds of a gradient with one batch, and of an evaluation, of a task with so many samples."""
+
+    num_samples: int
+    gradient_s: float
+    evaluation_s: float
+
+    def cpu_s(self, spec: LearningSpec) -> float:
+        """Return the CPU seconds that the trainings of all seeds take, without the simulation of their order."""
+        gradients = spec.epochs * self.num_samples / spec.batch
+        evaluations = min(_EVALUATIONS, gradients) if spec.evaluate_every is None else gradients / spec.evaluate_every
+        return spec.seeds * (gradients * self.gradient_s + evaluations * self.evaluation_s)
+
+
+def cost_of(trainee: Trainee, batch: int) -> Cost:
+    """Return what a task costs, from a few gradients on this machine."""
+    samples = np.arange(batch) % trainee.num_samples
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -27,7 +40,7 @@ def cpu_s_of(spec: LearningSpec, trainee: Trainee) -> float:
         evaluation_s = _seconds(lambda: trainee.evaluate(trainee.initial))
     finally:
         torch.set_num_threads(before)
-    return spec.seeds * (gradients * gradient_s + evaluations * evaluation_s)
+    return Cost(trainee.num_samples, gradient_s, evaluation_s)
 
 
 def _seconds(work: Callable[[], object]) -> float:
