@@ -63,8 +63,8 @@ _KEYS = _by_word({
                "ffn_hidden_size num_hidden_layers intermediate_size num_experts",
     "the model is `model`, a name of `clustersim list models`": "model_name model_name_or_path arch architecture net",
     "the learning rate of a task is `learning: {task: digits, optimizer: {rate: 0.1}}`": "lr learning_rate",
-    "the rate of a task rises and falls by `learning: {task: digits, optimizer: {warm_up: 0.1, schedule: cosine}}`": "warmup "
-               "warmup_steps scheduler",
+    "the rate of a task rises and falls by `learning: {task: digits, optimizer: {warm_up: 0.1, schedule: cosine}}`":
+               "warmup warmup_steps scheduler",
     "no optimizer of `learning` has it, and it does not change the time of an iteration": "weight_decay min_lr",
     "the optimizer is `optimizer: adamw`": "optim",
     "the number of updates is `num_iterations`": "max_steps train_iters iterations num_steps steps iters",
