@@ -47,7 +47,7 @@ class ReplicaTraining:
         recorder.start(self._weights[0])
         for time_s, kind, worker, other in zip(events.time_s, events.kind, events.worker, events.other, strict=True):
             if kind == READ:
-                self._read[worker] = self._gradients.mean((worker,), self._weights[worker])
+                self._read[worker] = self._gradients.mean(self._gradients.draw((worker,)), self._weights[worker])
             elif kind == APPLY:
                 self._apply(worker, recorder.num_updates)
                 if recorder.updated(time_s, self._num_updates, self._mean, scale=self._updaters[worker].scale):
@@ -63,7 +63,7 @@ class ReplicaTraining:
     def _apply(self, worker: int, num_updates: int) -> None:
         gradient = self._read[worker]
         assert gradient is not None
-        factor = self._optimizer.factor(self._num_updates / num_updates, self._order.num_workers)
+        factor = self._optimizer.factor(self._num_updates, num_updates, self._order.num_workers)
         self._updaters[worker].step(gradient, factor)
         self._num_updates += 1
 
