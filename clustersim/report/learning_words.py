@@ -111,11 +111,11 @@ def _of_one(training: TrainedRun, metric: Metric, target: float | None) -> str:
         return f"the training ends with {end} after {duration(learning.curve[-1].seconds if learning.curve else 0.0)}"
     words = level_words(metric, target)
     if learning.time_to_target_s is not None:
-        pair = interval_of(learning)
-        between = f" ({duration(pair[0])} to {duration(pair[1])})" if pair is not None else ""
-        return f"{words} is reached after {duration(learning.time_to_target_s)}{between}"
-    seeds = f"by {learning.num_reached} of {learning.seeds} seeds only" if learning.num_reached else "never"
-    return f"{words} is reached {seeds}: the training ends with {end}"
+        mean, ends = duration(learning.time_to_target_s), [duration(end) for end in interval_of(learning) or ()]
+        between = f" ({' to '.join(ends)})" if set(ends) - {mean} else ""
+        return f"{words} is reached after {mean}{between}"
+    some = f"is reached by {learning.num_reached} of {learning.seeds} seeds only"
+    return f"{words} {some if learning.num_reached else 'is never reached'}: the training ends with {end}"
 
 
 def _missed(comparison: TrainingComparison) -> str:
@@ -176,8 +176,10 @@ def _change(comparison: TrainingComparison, metric: Metric) -> str:
     if len(found) != 2 or found[0].equals or found[1].equals:
         return ""
     one, other = (comparison.trainings[each.first] for each in found)
-    if metric == comparison.target_metric and at_target and (at_target.equals or at_target.first is not other):
-        return ""
+    if metric == comparison.target_metric:
+        named = at_target.first if at_target is not None else comparison.trainings[0]
+        if other is not named or (at_target is not None and at_target.equals):
+            return ""
     level = level_words(metric, found[0].level)
     return f"; {one.name} leads until {level} ({duration(found[0].seconds)}), then {other.name}"
 
