@@ -126,6 +126,15 @@ def test_a_target_that_is_never_reached_is_said_not_to_be() -> None:
     assert sentence(some) == "no run reaches accuracy 0.95 with every seed; async does with 1 of 2"
 
 
+def test_a_run_that_learns_nothing_is_said_to() -> None:
+    flat = [point._replace(loss=2.4 if point.updates else 2.3, accuracy=0.1) for point in curve_of(2.0)]
+    found = sentence(two(training(flat), training(curve_of(2.0))))
+    assert found == (
+        "all-reduce reaches accuracy 0.95 first, after 6.80 s; async does not reach it | "
+        "the loss of async ends no lower than that of its first weights: try a smaller learning rate"
+    )
+
+
 def test_the_first_sentence_is_on_learning_and_the_last_one_points_to_it() -> None:
     sweep = six_strategies()
     stale = tuple(
