@@ -3,7 +3,7 @@
     python tools/gallery.py [FIGURE ...]
 
 With names of figures, only their pictures are made anew; `report` is the picture of a whole report in the README.
-Needs Chromium and the extra `browser`.
+Needs Chromium and the extras `browser` and `learning`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,21 @@ class Picture:
 
 GALLERY = (
     Picture("scaling", "How much faster are more GPUs?", "firecaffe-googlenet"),
+    Picture("learning-curves", "Which run learns fastest?", "time-to-accuracy"),
+    Picture(
+        "time-to-target",
+        "Which number is best for the time to an accuracy?",
+        "local-sgd-how-often",
+        ("learning.data=by-label", "strategy.steps=[1, 2, 4, 8]"),
+    ),
+    Picture("consensus", "How far apart are the workers' weights?", "time-to-accuracy"),
+    Picture("pollux", "Does a formula know how many samples are needed?", "time-to-accuracy"),
+    Picture(
+        "learning-scale",
+        "How long does a large model train at another batch?",
+        "llama-h100",
+        ("learning.scale={noise_scale: 81, batch: 16, steps: 9984}",),
+    ),
     Picture("published", "How far is the forecast from what was measured?", "firecaffe-googlenet"),
     Picture("choosing", "Which strategy should I take?", "stragglers"),
     Picture("backups", "How many backup workers pay?", "backup-workers"),

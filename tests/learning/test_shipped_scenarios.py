@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import subprocess
 import sys
@@ -38,15 +39,22 @@ def test_a_scenario_takes_less_than_a_minute_of_cpu(name: str, tmp_path: Path) -
 
 
 def test_six_strategies_reach_the_target_with_as_many_gradients_and_in_another_order_than_that_of_rates() -> None:
+    """Those that do not wait for the slow GPU are the first by far; gossip is the last, and not so in its rate."""
     runs = runs_of("time-to-accuracy")
     trained = [run.learning for run in runs if run.learning is not None]
     assert len(trained) == 6
-    assert [each.num_reached for each in trained] == [2] * 6
+    assert [each.num_reached for each in trained] == [4] * 6
     gradients = [each.updates * each.samples_per_update for each in trained]
     assert gradients == pytest.approx([gradients[0]] * 6, rel=0.005)
-    by_samples = sorted(range(6), key=lambda number: -runs[number].samples_per_s)
-    by_time = sorted(range(6), key=lambda number: time_s(runs[number]) or 0.0)
-    assert by_samples != by_time
+    times_s = {str(run.axes["case"]): time_s(run) or math.inf for run in runs}
+    rates = {str(run.axes["case"]): run.samples_per_s for run in runs}
+    by_time = sorted(times_s, key=lambda case: times_s[case])
+    by_samples = sorted(rates, key=lambda case: -rates[case])
+    assert set(by_time[:2]) == {"async", "backup"}
+    assert times_s[by_time[1]] < 0.75 * times_s[by_time[2]]
+    assert by_time[-1] == "gossip"
+    assert by_samples[-1] == "all-reduce"
+    assert times_s["gossip"] > 1.3 * times_s["all-reduce"]
 
 
 def test_a_small_rate_takes_more_staleness_than_a_large_one_and_a_rate_over_the_staleness_takes_all() -> None:
