@@ -20,4 +20,5 @@ def test_every_update_has_a_rate_and_the_highest_comes_after_the_warm_up(schedul
     factors = [optimizer.factor(number, 20, 1) for number in range(20)]
     assert min(factors) > 0
     assert factors[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
-    assert (factors[5:] == sorted(factors[5:], reverse=True)) and max(factors) == pytest.approx(1.0)
+    assert factors[5:] == sorted(factors[5:], reverse=True)
+    assert max(factors) == pytest.approx(1.0)
