@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import sys
 from collections.abc import Iterator
@@ -48,7 +49,9 @@ class OwnModel(FlatModel):
         self._path = path
         loss = made.loss or nn.functional.cross_entropy
         with _told(path, _FAILS):
-            super().__init__(made.module, made.inputs, made.targets, made.test_inputs, made.test_targets, loss)
+            # a file may return the same module, or a loss that has one, for all seeds
+            module, loss = copy.deepcopy((made.module, loss))
+            super().__init__(module, made.inputs, made.targets, made.test_inputs, made.test_targets, loss)
         self._try()
 
     def gradient(self, weights: Tensor, samples: np.ndarray) -> Tensor:
@@ -72,7 +75,8 @@ class OwnModel(FlatModel):
 @lru_cache(maxsize=8)
 def _module(path: Path, digest: str) -> ModuleType:
     """Return the module of a file, which is run once as long as it stays the same."""
-    return module_of_file(path)
+    with drawn(0):
+        return module_of_file(path)
 
 
 def _check(path: Path, made: object) -> None:

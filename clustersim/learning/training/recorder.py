@@ -38,12 +38,16 @@ class CurveRecorder:
         """Evaluate the weights before the first update."""
         self._evaluate(0.0, 0, weights, lambda: None)
 
+    def is_time(self, updates: int) -> bool:
+        """Return whether the weights after so many updates are evaluated."""
+        return updates % self._every == 0 or updates == self.num_updates
+
     def updated(self, time_s: float, updates: int, weights: Callable[[], Tensor], scale: Scale = lambda: None) -> bool:
         """Note that so many updates are made at a time; evaluate the weights if it is time to, and say so.
 
         `scale` is that of the optimizer, for the gradient noise scale.
         """
-        is_time = updates % self._every == 0 or updates == self.num_updates
+        is_time = self.is_time(updates)
         if is_time:
             self._evaluate(time_s, updates, weights(), scale)
         return is_time

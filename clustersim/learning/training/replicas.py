@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,14 @@ from clustersim.learning.training.outer import Outer
 from clustersim.learning.training.recorder import CurveRecorder, bounded
 from clustersim.learning.training.update import Updater
 from clustersim.results.learning import SeedRun
+
+
+class _Applied(NamedTuple):
+    """An update of a worker that is not evaluated yet, with the distance of all workers from their mean after it."""
+
+    time_s: float
+    worker: int
+    distance: float
 
 
 class ReplicaTraining:
@@ -36,29 +46,43 @@ class ReplicaTraining:
         self._updaters = [Updater(own, optimizer) for own in self._weights]
         self._read: list[Tensor | None] = [None] * order.num_workers
         self._num_updates = 0
+        self._distances = [(0.0, 0.0)]
         self._outer = Outer(initial, order.outer_number)
         mixing = order.mixing
         self._mixing = None if mixing is None else torch.as_tensor(mixing, dtype=initial.dtype)
 
     def run(self, recorder: CurveRecorder) -> SeedRun:
-        """Train, and return the curve, and the distance of the workers from their mean at each evaluation."""
+        """Train, and return the curve, and the distance of the workers from their mean at each evaluated update.
+
+        Weights that are combined at the time of an update are evaluated after it. The distance is that before.
+        """
         events = self._order.events
-        consensus = [(0.0, 0.0)]
         recorder.start(self._weights[0])
+        applied: _Applied | None = None
         for time_s, kind, worker, other in zip(events.time_s, events.kind, events.worker, events.other, strict=True):
+            if applied is not None and not (kind in (MIX, OUTER) and time_s == applied.time_s):
+                self._evaluate(recorder, applied)
+                applied = None
             if kind == READ:
                 self._read[worker] = self._gradients.mean(self._gradients.draw((worker,)), self._weights[worker])
             elif kind == APPLY:
                 self._apply(worker, recorder.num_updates)
-                if recorder.updated(time_s, self._num_updates, self._mean, scale=self._updaters[worker].scale):
-                    consensus.append((time_s, self._consensus()))
+                applied = _Applied(time_s, worker, self._consensus() if recorder.is_time(self._num_updates) else 0.0)
             elif kind == PAIR:
                 self._pair([worker, other])
             elif kind == MIX:
                 self._mix()
             elif kind == OUTER:
                 self._weights.copy_(self._outer.step(self._weights))
-        return SeedRun(recorder.curve, tuple(consensus))
+        if applied is not None:
+            self._evaluate(recorder, applied)
+        return SeedRun(recorder.curve, tuple(self._distances))
+
+    def _evaluate(self, recorder: CurveRecorder, applied: _Applied) -> None:
+        """Evaluate the weights after an update, and after what all workers did with them at the same time."""
+        scale = self._updaters[applied.worker].scale
+        if recorder.updated(applied.time_s, self._num_updates, self._mean, scale=scale):
+            self._distances.append((applied.time_s, applied.distance))
 
     def _apply(self, worker: int, num_updates: int) -> None:
         gradient = self._read[worker]

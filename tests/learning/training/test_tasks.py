@@ -269,6 +269,19 @@ def test_a_file_runs_once_until_it_changes(tmp_path: Path) -> None:
     assert not (tmp_path / "__pycache__").exists()
 
 
+def test_a_module_that_a_file_makes_once_is_trained_from_its_first_weights_each_time(tmp_path: Path) -> None:
+    once = MODULE.replace("def make_task(seed):", "def make_once(seed):") + "\nmade = make_once(0)\n"
+    text = f"{once}\ndef make_task(seed):\n    return made\n"
+    first = own(tmp_path, text)
+    trained(first, 0.1, 20)
+    again = own(tmp_path, text)
+    assert torch.equal(again.initial, first.initial)
+    assert again.evaluate(again.initial) == first.evaluate(first.initial)
+    torch.rand(3)
+    changed_file = own(tmp_path, f"{text}\n# run once more, after other random numbers\n")
+    assert torch.equal(changed_file.initial, first.initial)
+
+
 def test_a_file_may_import_what_is_beside_it(tmp_path: Path) -> None:
     (tmp_path / "beside_my_task.py").write_text("WIDTH = 1\n")
     assert own(tmp_path, "from beside_my_task import WIDTH\n" + MODULE).num_samples == 100
