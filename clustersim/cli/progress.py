@@ -66,6 +66,6 @@ def _lines(clock: Callable[[], float] = time.monotonic) -> OnProgress:
         if now_s - last_s >= INTERVAL_S and share - last_share >= _STEP:
             last_s, last_share = now_s, share
             place = f" ({what})" if what else ""
-            print(f"simulated {share:.0%}{place}", file=sys.stderr, flush=True)
+            print(f"{share:.0%} done{place}", file=sys.stderr, flush=True)
 
     return on_progress

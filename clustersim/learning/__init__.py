@@ -7,6 +7,7 @@ over all seeds. Only `training` imports torch, when something is trained.
 
 from clustersim.learning.checks import learning_mistakes
 from clustersim.learning.order import ReplicaEvents, ReplicaOrder, SharedModelOrder, StageOrder, TrainingOrder
+from clustersim.learning.scale import noise_scale_of
 from clustersim.learning.spec import LearningSpec, Target
 from clustersim.learning.summary import learning_run
 from clustersim.learning.tasks import TASKS, LearningTask, TaskData, TorchTask, Trainee
@@ -28,6 +29,7 @@ __all__ = [
     "check_installed",
     "learning_mistakes",
     "learning_run",
+    "noise_scale_of",
     "package_versions",
     "train",
     "training_s",

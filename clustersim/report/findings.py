@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from clustersim.report.comparing import axes_sentences, comparison, groups_of, run_labelled
 from clustersim.report.failing import failing_sentence
-from clustersim.report.learning_words import learning_sentence
+from clustersim.report.learning_words import learning_sentences
 from clustersim.report.limiting import limit_of, limit_sentence, limits_of_two, share_of
 from clustersim.report.notes import notes
 from clustersim.report.options import EQUAL, SweepQuestion, main_cell, question_of
@@ -26,15 +26,15 @@ _PAYS = 0.5
 def findings(sweep: Sweep) -> tuple[str, ...]:
     """Return the answer: one to three sentences, each with its full stop, and one on points without a forecast.
 
-    Where a model is trained, a sentence on the time to its target comes first.
+    Where a model is trained, a sentence on the time to its target comes first, one for each of the first conditions.
     """
-    found = []
+    found: list[str] = []
     if sweep.ran:
         question = question_of(sweep)
-        learnt = learning_sentence(sweep)
+        learnt = learning_sentences(sweep)
         speed, limit = _main(sweep, question)
         speed = f"in samples per second, {_uncapitalised(speed)}" if learnt and question.choices else speed
-        found = [learnt, speed, limit, "; ".join(notes(sweep, question)[:MOST_NOTES])]
+        found = [*learnt, speed, limit, "; ".join(notes(sweep, question)[:MOST_NOTES])]
     found.append(failing_sentence(sweep))
     return tuple(f"{text[:1].upper()}{text[1:]}." for text in found if text)
 

@@ -13,6 +13,9 @@ Metric = Literal["loss", "accuracy"]
 
 NUM_LEVELS = 160
 
+_FIRST_SHARE = 10
+"""One over the share of the levels, the first ones, that do not count: all trainings pass them within a moment."""
+
 _STANDARD_ERRORS = 2.0
 """Standard errors of the mean ratio of two times, seed by seed, within which they are called equal."""
 
@@ -96,8 +99,9 @@ def leads(trainings: Sequence[LearningRun], metric: Metric, target: float | None
 
     The time to a level is that of `time_to_target_s`: the mean over seeds of the first evaluation that has it, and a
     training where a seed has not is no candidate. A training keeps the lead until another one is faster by more than
-    the seeds' spread (`is_faster`) at enough levels (_CHANGE). The levels go from the first weights to the best that
-    all seeds of some training have; they are spaced by the logarithm of the error, and `target` is one of them.
+    the seeds' spread (`is_faster`) at enough levels (_CHANGE). The levels go from the first weights to the target, or
+    to the best that all seeds of some training have if that is worse. They are spaced by the logarithm of the error,
+    and the first tenth of them does not count.
     """
     errors = _levels(trainings, metric, target)
     if not len(errors):
@@ -178,13 +182,12 @@ def _levels(trainings: Sequence[LearningRun], metric: Metric, target: float | No
         return np.array([])
     start = min(errors[0] for curves in found for errors in curves)
     best = max(min(max(min(errors) for errors in curves) for curves in found), _LEAST_ERROR)
-    if best >= start:
+    end = best if target is None else max(best, error_of(target, metric))
+    if end >= start:
         return np.array([])
-    levels = np.geomspace(start, best, NUM_LEVELS + 1)[1:]
-    levels[-1] = best
-    if target is not None and best <= (error := error_of(target, metric)) < start:
-        levels = np.append(levels, error)
-    return np.unique(levels)[::-1]
+    levels = np.geomspace(start, end, NUM_LEVELS + 1)
+    levels[-1] = end
+    return levels[1 + NUM_LEVELS // _FIRST_SHARE :]
 
 
 def _errors(curve: Curve, metric: Metric) -> list[float]:

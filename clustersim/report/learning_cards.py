@@ -82,10 +82,10 @@ def efficiency_title(main: TrainingComparison) -> str:
     ahead = first_at_target(main)
     shares = efficiencies([each.learning for each in main.trainings])
     by_run = {id(each): share for each, share in zip(main.trainings, shares, strict=True)}
-    share = None if ahead is None else by_run[id(ahead.first[0])]
+    share = None if ahead is None else by_run[id(ahead.first)]
     if ahead is None or share is None or share.statistical is None or len(main.trainings) < 2:
         return "Speed and use of samples"
-    name = ahead.first[0].name
+    name = ahead.first.name
     speed = "applies the most samples per second" if share.hardware > 0.995 else (
         f"applies {percent(share.hardware)} of the most samples per second"
     )  # fmt: skip

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from clustersim.report.figure import Figure, Json, axis, layout, legend
-from clustersim.report.learning_words import equal_words, first_at_target, interval_of, level_words
+from clustersim.report.learning_words import interval_of, level_words, title_words
 from clustersim.report.options import Axis, SweepQuestion, question_of
 from clustersim.report.palette import series_colour, series_dash, series_marker
-from clustersim.report.trainings import TrainingComparison, comparisons
-from clustersim.report.words import count, duration, listed, plot_text, shortened, time_unit
+from clustersim.report.trainings import TrainedRun, TrainingComparison, comparisons, rank
+from clustersim.report.words import count, duration, plot_text, shortened, time_unit
 from clustersim.results import Run, Sweep
 
 MAX_LINES = 8
@@ -81,7 +81,7 @@ def time_to_target_data(sweep: Sweep) -> TimeToTarget | None:
     shown = sorted(lines, key=_shortest)[:MAX_LINES]
     note = f"The fastest {MAX_LINES} of {len(lines)} settings are drawn." if len(lines) > MAX_LINES else ""
     words = level_words(found[0].target_metric, found[0].target)
-    title = _title(shown, number, words, found)
+    title = _title(shown[0].label, groups[shown[0].label], number, found[0])
     return TimeToTarget(title, number.name, words, _values(number), tuple(shown), note)
 
 
@@ -113,36 +113,12 @@ def _shortest(line: TargetLine) -> float:
     return float("inf") if line.best is None else line.seconds[line.best] or 0.0
 
 
-def _title(lines: list[TargetLine], number: Axis, target: str, found: tuple[TrainingComparison, ...]) -> str:
-    """Return the value with the shortest time, and from which one on the target is not reached."""
-    line = lines[0]
-    best = line.best
-    assert best is not None  # lines are sorted by the shortest time, and one has it
-    where = f"with {line.label}, " if line.label else ""
-    name, seconds = number.labels[line.places[best]], line.seconds[best] or 0.0
-    alike = _alike(found, number.labels[line.places[best]]) if len(lines) == 1 else ""
-    reached = [place for place, time_s in enumerate(line.seconds) if time_s is not None]
-    above, below = len(line.seconds) - 1 - reached[-1], reached[0]
-    ends = []
-    if above:
-        ends.append(f"beyond {number.labels[line.places[reached[-1]]]}")
-    if below:
-        ends.append(f"below {number.labels[line.places[reached[0]]]}")
-    if len(reached) == 1:
-        title = f"{where}{target} is reached with {name} only, after {duration(seconds)}"
-    else:
-        missed = f"; {listed(ends)} it is not reached" if ends else ""
-        title = f"{where}{target} is reached first with {name}, after {duration(seconds)}{alike}{missed}"
-    return f"{title[:1].upper()}{title[1:]}"
-
-
-def _alike(found: tuple[TrainingComparison, ...], best: str) -> str:
-    """Name the values that are equal to the best one within the seeds."""
-    at_target = first_at_target(found[0])
-    if len(found) > 1 or at_target is None or len(at_target.first) < 2:
-        return ""
-    names = [each.label for each in at_target.first if each.label != best]
-    return f" ({listed(names)} {equal_words(found[0])})"
+def _title(label: str, runs: list[Run], number: Axis, main: TrainingComparison) -> str:
+    """Return the sentence on the runs of one line: the value with the shortest time, and where none reaches it."""
+    trained = [TrainedRun(number.label(run), run, run.learning) for run in runs if run.learning is not None]
+    where = f"with {label}" if label else ""
+    line = replace(main, where=where, trainings=tuple(sorted(trained, key=rank)), number=number)
+    return title_words(line, main.metric)
 
 
 def draw_time_to_target(data: TimeToTarget) -> Figure:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clustersim.report.leaders import Lead, Metric, error_of, leads, value_of
-from clustersim.report.options import SweepQuestion, main_cell, question_of
+from clustersim.report.options import Axis, SweepQuestion, main_cell, question_of
 from clustersim.report.series import run_label, setting
 from clustersim.results import Run, Sweep
 from clustersim.results.learning import LearningRun
@@ -34,7 +34,8 @@ class TrainingComparison:
     """Trainings of one task under the same conditions (`where`), the best first.
 
     `target_metric` and `target` are None where there is none, or where the trainings have several. `num_untrained` runs
-    under these conditions were not trained.
+    under these conditions were not trained. `number` is the axis by which the runs differ if it is the only one and a
+    number.
     """
 
     where: str
@@ -43,6 +44,7 @@ class TrainingComparison:
     target: float | None
     trainings: tuple[TrainedRun, ...]
     num_untrained: int
+    number: Axis | None = None
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -92,7 +94,8 @@ def _of_tasks(sweep: Sweep, question: SweepQuestion, where: str, runs: Sequence[
         metric, target = targets.pop() if len(targets) == 1 else (None, None)
         found = [TrainedRun(_label(sweep, question, run), run, learning) for run, learning in trained]
         known: Metric | None = "loss" if metric == "loss" else "accuracy" if metric == "accuracy" else None
-        yield TrainingComparison(where, task, known, target, tuple(sorted(found, key=_rank)), untrained)
+        best_first = tuple(sorted(found, key=rank))
+        yield TrainingComparison(where, task, known, target, best_first, untrained, question.number)
 
 
 def _label(sweep: Sweep, question: SweepQuestion, run: Run) -> str:
@@ -102,7 +105,7 @@ def _label(sweep: Sweep, question: SweepQuestion, run: Run) -> str:
     return setting(sweep, run) if len(sizes) == 1 else run_label(sweep, run)
 
 
-def _rank(training: TrainedRun) -> tuple[float, int, float]:
+def rank(training: TrainedRun) -> tuple[float, int, float]:
     """Return what sorts trainings: the time to the target, then how many seeds have it, then the end."""
     learning = training.learning
     time_s = learning.time_to_target_s

@@ -29,8 +29,26 @@ def run_html(run: Run) -> str:
     }
     parts = {part.replace("_", " "): seconds for part, seconds in run.breakdown_s.items() if seconds > 0}
     rows |= {f"of which {part}": f"{format_duration(s)} ({s / run.iteration_s:.1%})" for part, s in parts.items()}
+    rows |= _learning(run)
     body = "".join(_row("td", [name, value]) for name, value in rows.items() if value)
     return f"<table>{body}</table>{_jobs([run], [])}"
+
+
+def _learning(run: Run) -> dict[str, str]:
+    """Return rows of what was really trained; none of a run that trained nothing."""
+    found = run.learning
+    if found is None:
+        return {}
+    rows = {"trained": found.task}
+    if found.target is not None:
+        reached = f"by {found.num_reached} of {found.seeds} seeds" if found.num_reached else "never"
+        time_s = found.time_to_target_s
+        rows[f"{found.target_metric} {found.target:g}"] = (
+            reached if time_s is None else f"after {format_duration(time_s)}"
+        )
+    rows["loss at the end"] = f"{found.final_loss:.3g}"
+    rows["accuracy at the end"] = "" if found.final_accuracy is None else f"{found.final_accuracy:.3f}"
+    return rows
 
 
 def sweep_html(sweep: Sweep) -> str:

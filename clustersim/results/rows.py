@@ -130,12 +130,10 @@ def _figures(run: Run, axes: Mapping[str, Cell], parts: Sequence[str]) -> dict[s
 
 
 def _learning(run: Run) -> dict[str, Cell]:
-    """Return the columns of what was really trained, and of the forecast by `learning.scale`; none without these."""
+    """Return the columns of what was really trained; none of a run that trained nothing."""
     found = run.learning
-    scale = run.learning_scale
-    scaled = {} if scale is None else {f"learning_scale_{name}": cell for name, cell in vars(scale).items()}
     if found is None:
-        return scaled
+        return {}
     low, high = found.time_to_target_interval or (None, None)
     row: dict[str, Cell] = {
         "learning_time_to_target_s": found.time_to_target_s,
@@ -143,14 +141,13 @@ def _learning(run: Run) -> dict[str, Cell]:
         "learning_time_to_target_s_high": high,
     }
     names = ("num_reached", "seeds", "samples_to_target", "final_loss", "final_accuracy", "updates", "diverged")
-    return row | {f"learning_{name}": getattr(found, name) for name in names} | scaled
+    return row | {f"learning_{name}": getattr(found, name) for name in names}
 
 
 def _learning_scale(run: Run) -> dict[str, Cell]:
-    """Return the columns of the forecast with another batch; none of a run without one."""
-    names = ("batch", "unit", "steps", "samples", "tokens", "time_s", "rate", "sample_efficiency")
+    """Return the columns of the forecast by `learning.scale`; none of a run without one."""
     found = run.learning_scale
-    return {} if found is None else {f"learning_scale_{name}": getattr(found, name) for name in names}
+    return {} if found is None else {f"learning_scale_{name}": cell for name, cell in vars(found).items()}
 
 
 def _interval(run: Run) -> dict[str, Cell]:

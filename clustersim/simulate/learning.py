@@ -13,6 +13,7 @@ from clustersim.failures.wall_clock import first_wall_s, stretched, work_spans
 from clustersim.learning import (
     LearningSpec,
     TaskData,
+    Trainee,
     check_installed,
     learning_mistakes,
     learning_run,
@@ -86,6 +87,7 @@ class Training:
     setup: Setup
     jobs: Jobs
     num_updates: int
+    first: Trainee
 
     @classmethod
     def of(cls, jobs: Sequence[JobOfMany], setups: Sequence[Setup]) -> Training | None:
@@ -108,7 +110,7 @@ class Training:
         if layout.schedule == "pipedream":
             trainee.stage_starts(setup.point.grid.pipeline)
         beside = tuple(zip(jobs, setups, strict=True)) if len(jobs) > 1 else ()
-        return cls(spec, setup, beside, num_updates)
+        return cls(spec, setup, beside, num_updates, trainee)
 
     @property
     def share(self) -> float:
@@ -134,7 +136,7 @@ class Training:
             order = training_order(self.setup, number, self.num_updates, simulated, exact=exact, jobs=self.jobs)
             seed = _seed(self.setup, number)
             of_training = part_of(of_seed, _SIMULATED_SHARE, 1.0)
-            trainee = spec.trained.trainee(seed)
+            trainee = spec.trained.trainee(seed) if number else self.first
             run = train(order, spec, trainee, seed, self.setup.compression, of_training, measures_noise=number == 0)
             trained.append(run if failures is None else _on_wall_clock(run, self.setup, failures, number))
         return learning_run(spec, trained, gradients_per_update(self.setup))

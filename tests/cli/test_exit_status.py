@@ -228,7 +228,7 @@ class TestProgress:
         on_progress = _lines(clock=lambda: next(times))
         for share in (0.25, 0.5, 0.75, 0.875, 0.9, 1.0):
             on_progress(share, "num_gpus 2")
-        said = [f"simulated {share} (num_gpus 2)" for share in ("50%", "88%", "100%")]
+        said = [f"{share} done (num_gpus 2)" for share in ("50%", "88%", "100%")]
         assert capsys.readouterr().err.splitlines() == said
 
     def test_quiet_says_nothing(

@@ -12,7 +12,7 @@ from clustersim.report.figures import SweepFigure
 from clustersim.report.findings import findings
 from clustersim.report.learning_cards import efficiency_rows, efficiency_title
 from clustersim.report.learning_curves import MAX_CURVES, draw_learning_curves, learning_curves_data
-from clustersim.report.learning_words import learning_sentence, title_words
+from clustersim.report.learning_words import first_at_target, learning_sentences, title_words
 from clustersim.report.palette import DASHES, MARKERS
 from clustersim.report.text_table import plain
 from clustersim.report.time_to_target import draw_time_to_target, time_to_target_data
@@ -26,7 +26,7 @@ LEARNING = [name for name, kind in FIGURES.items() if kind.part == "learning"]
 
 
 def sentence(sweep) -> str:
-    return plain(learning_sentence(sweep))
+    return plain(" | ".join(learning_sentences(sweep)))
 
 
 def title(sweep, metric="accuracy") -> str:
@@ -38,47 +38,92 @@ def two(one, other):
     return trained_sweep({"async": one, "all-reduce": other})
 
 
-def test_the_title_has_the_crossover_and_the_time_to_the_target() -> None:
-    sweep = two(training(curve_of(2.0, 0.045)), training(curve_of(4.0, 0.02)))
-    found = title(sweep)
-    assert found.startswith("Async is first until accuracy 0.95")
-    assert "from there all-reduce" in found
-    assert found.endswith("; 0.95 is reached after 10.4 s")
+def test_a_lead_that_changes_before_the_target_is_said_in_the_answer_and_the_title() -> None:
+    sweep = two(training(curve_of(2.0, 0.2)), training(curve_of(4.0, 0.02)))
     assert sentence(sweep) == (
-        "async reaches accuracy 0.95 first, after 10.4 s, all-reduce takes 1.31× as long; "
-        "async is first until accuracy 0.954 (13.4 s), from there all-reduce"
+        "all-reduce reaches accuracy 0.95 first, after 13.6 s; async does not reach it; "
+        "async leads until accuracy 0.746 (5.20 s), then all-reduce"
     )
+    assert title(sweep).lower() == sentence(sweep)
+    assert title(sweep, "loss") == "Async leads until loss 0.636 (5.20 s), then all-reduce"
+
+
+def test_a_lead_that_changes_beyond_the_target_is_not_said() -> None:
+    sweep = two(training(curve_of(2.0, 0.045)), training(curve_of(4.0, 0.02)))  # the curves cross at 0.954
+    assert sentence(sweep) == "async reaches accuracy 0.95 first, after 10.4 s; all-reduce takes 1.31× as long"
+    assert title(sweep).lower() == sentence(sweep)
+
+
+def test_a_lead_in_the_first_tenth_of_the_levels_is_not_said() -> None:
+    for accuracy, is_said in ((0.3, False), (0.6, True)):  # a tenth of the levels are below 0.326
+        start, *points = curve_of(4.0)
+        jump = CurvePoint(0.01, 1, 2.5 * (1 - accuracy), accuracy)
+        quick = [start, jump, *(point._replace(seconds=point.seconds + 4.0) for point in points)]
+        found = sentence(two(training(quick), training(curve_of(4.0))))
+        assert found.startswith("all-reduce reaches accuracy 0.95 first")
+        assert ("; async leads until" in found) == is_said
+
+
+def test_no_lead_is_said_of_equals() -> None:
+    alike = trained_sweep({
+        "async": training(*(curve_of(tau, 0.06) for tau in (2.0, 2.2))),
+        "softsync": training(*(curve_of(tau, 0.06) for tau in (2.2, 2.0))),
+        "all-reduce": training(*(curve_of(4.0, 0.02) for _ in range(2))),
+    })  # fmt: skip
+    assert sentence(alike) == (
+        "all-reduce reaches accuracy 0.95 first, after 13.6 s; async and softsync do not reach it"
+    )
+    assert title(alike, "loss") == "No run clearly leads in loss"
 
 
 def test_one_that_leads_everywhere_is_said_to() -> None:
     sweep = two(training(curve_of(2.0)), training(curve_of(4.0)))
-    assert title(sweep) == "Async is first at every accuracy; 0.95 is reached after 6.80 s"
-    assert title(sweep, "loss") == "Async is first at every loss"
-    assert sentence(sweep) == "async reaches accuracy 0.95 first, after 6.80 s, all-reduce takes 2.00× as long"
+    assert title(sweep, "loss") == "Async leads in loss"
+    assert sentence(sweep) == "async reaches accuracy 0.95 first, after 6.80 s; all-reduce takes 2.00× as long"
+    assert title(sweep).lower() == sentence(sweep)
 
 
 def test_what_the_seeds_do_not_tell_apart_is_equal() -> None:
     one = training(*(curve_of(tau) for tau in (2.0, 3.0, 4.0)))
     other = training(*(curve_of(tau) for tau in (3.0, 2.2, 3.9)))
-    found = title(two(one, other))
-    assert "equal within the seeds at every accuracy" in found
-    assert "first" not in found
-    assert "equal within the seeds" in sentence(two(one, other))
+    assert sentence(two(one, other)) == (
+        "async reaches accuracy 0.95 first, after 10.2 s; all-reduce is equal within the seeds"
+    )
+    assert title(two(one, other), "loss") == "No run clearly leads in loss"
     single = two(training(curve_of(3.0)), training(curve_of(3.0)))
-    assert "equally fast at every accuracy" in title(single)
+    assert sentence(single).endswith("; all-reduce is equally fast")
+
+
+def test_many_others_are_counted_and_the_first_is_that_of_the_shortest_mean_time() -> None:
+    spread = {
+        f"kind{number}": training(*(curve_of(tau + 0.01 * number) for tau in (2.0, 3.0, 4.0)[:: 1 - 2 * (number % 2)]))
+        for number in range(5)
+    }
+    sweep = trained_sweep({**spread, "never": training(*[curve_of(3.0, 0.2)] * 3)})
+    found = first_at_target(comparisons(sweep)[0])
+    assert found.first.learning.time_to_target_s == min(
+        run.learning.time_to_target_s for run in sweep.runs if run.learning.time_to_target_s is not None
+    )
+    assert sentence(sweep).endswith("; 4 others are equal within the seeds; never does not reach it")
+    assert len(sentence(sweep)) < 160
+
+
+def test_a_run_behind_a_slower_one_is_not_called_equal() -> None:
+    found = first_at_target(comparisons(trained_sweep({
+        "best": training(*[curve_of(2.0)] * 3),
+        "later": training(*[curve_of(2.4)] * 3),
+        "noisy": training(*(curve_of(tau) for tau in (1.9, 2.0, 3.8))),
+    }))[0])  # fmt: skip
+    assert [each.name for each in found.slower] == ["later", "noisy"]
+    assert found.equals == ()
 
 
 def test_a_target_that_is_never_reached_is_said_not_to_be() -> None:
     sweep = two(training(curve_of(2.0, 0.2)), training(curve_of(4.0, 0.2)))
-    assert title(sweep) == "No training reaches accuracy 0.95; async is first at every accuracy"
-    assert sentence(sweep).startswith("no training reaches accuracy 0.95; ")
+    assert sentence(sweep) == "no run reaches accuracy 0.95; async comes closest, with 0.8 at the end"
+    assert title(sweep).lower() == sentence(sweep)
     some = two(training(curve_of(2.0, 0.2), curve_of(2.0, 0.02)), training(*[curve_of(9.0, 0.2)] * 2))
-    assert "with every seed, async with 1 of 2" in sentence(some)
-    one = two(training(curve_of(2.0, 0.2)), training(curve_of(4.0, 0.02)))
-    assert sentence(one) == (
-        "all-reduce reaches accuracy 0.95 first, after 13.6 s; async does not reach it; "
-        "async is first until accuracy 0.746 (5.20 s), from there all-reduce"
-    )
+    assert sentence(some) == "no run reaches accuracy 0.95 with every seed; async does with 1 of 2"
 
 
 def test_the_first_sentence_is_on_learning_and_the_last_one_points_to_it() -> None:
@@ -167,8 +212,10 @@ def test_other_conditions_are_another_comparison_with_its_own_words() -> None:
     sweep = joined(calm, rough)
     found = comparisons(sweep)
     assert [each.where for each in found] == ["with heavy", "with stragglers none"]
-    assert sentence(sweep).startswith("with heavy, async reaches accuracy 0.95 first")
-    assert sentence(sweep).endswith("; with stragglers none all-reduce is first")
+    one, other = sentence(sweep).split(" | ")
+    assert one == "with heavy, async reaches accuracy 0.95 first, after 10.2 s; all-reduce does not reach it"
+    assert other.startswith("with stragglers none, all-reduce reaches accuracy 0.95 first, after 10.2 s")
+    assert [plain(data.title).lower() for data in learning_curves_data(sweep)][::2] == [one, other]
     assert [data.where for data in learning_curves_data(sweep)] == ["with heavy"] * 2 + ["with stragglers none"] * 2
     assert efficiency_rows(found)[0][0] == "conditions"
 
@@ -178,6 +225,7 @@ def test_a_number_has_its_optimum_in_the_title() -> None:
     assert plain(data.title) == (
         "Accuracy 0.95 is reached first with steps 8, after 10.7 s; beyond steps 32 it is not reached"
     )
+    assert sentence(steps_sweep()) == plain(data.title).replace("Accuracy", "accuracy")
     (line,) = data.lines
     assert line.seconds[-1] is None
     assert line.best == 2
@@ -238,7 +286,7 @@ def test_short_flat_perfect_and_interrupted_curves_have_a_page(points, target) -
     sweep = two(training(points, target=target), training(points, points, target=target))
     html = report_html(sweep)
     assert "Learning" in html
-    assert learning_sentence(sweep)
+    assert learning_sentences(sweep)
 
 
 def test_a_page_of_a_hundred_trainings_is_small() -> None:

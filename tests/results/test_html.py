@@ -7,6 +7,7 @@ from dataclasses import replace
 from clustersim.results import JobRun
 from clustersim.results.html import sweep_html
 from tests.report.synthetic import make_comparison, make_run, make_sweep
+from tests.results.learning_runs import learning_run
 
 
 def test_a_run_shows_its_numbers_and_where_the_time_goes():
@@ -21,6 +22,30 @@ def test_what_a_run_does_not_know_has_no_row():
     html = replace(make_run(8), speedup=None, time_to_train_s=None)._repr_html_()
     assert "speedup" not in html
     assert "time to train" not in html
+
+
+def test_a_run_that_trained_shows_when_it_reaches_the_target():
+    html = replace(make_run(8), learning=learning_run())._repr_html_()
+    for text in (
+        "a perceptron",
+        "accuracy 0.9",
+        "after 5.00 s",
+        "loss at the end",
+        "0.4",
+        "accuracy at the end",
+        "0.900",
+    ):
+        assert f">{text}<" in html
+    assert "trained" not in make_run(8)._repr_html_()
+
+
+def test_a_target_that_is_not_reached_says_by_how_many_seeds():
+    some = learning_run(time_to_target_s=None, time_to_target_interval=None, num_reached=1, final_accuracy=None)
+    html = replace(make_run(8), learning=some)._repr_html_()
+    assert ">by 1 of 2 seeds<" in html
+    assert "accuracy at the end" not in html
+    none = learning_run(time_to_target_s=None, time_to_target_interval=None, num_reached=0)
+    assert ">never<" in replace(make_run(8), learning=none)._repr_html_()
 
 
 def test_a_sweep_has_a_row_for_each_run_and_a_column_for_each_axis():

@@ -66,7 +66,8 @@ def on_demand(root: TreeNode) -> list[tuple[dict[str, Any], Any]]:
     return [(dict(tree.axes), tree.root.plain()) for tree in PointTrees(*space_of(root, read_keys, open_topology))]
 
 
-WITH_LISTS = sorted(set(shipped_files("scenarios")) - {"h100-or-b200"})
+WITH_LISTS = sorted(set(shipped_files("scenarios")) - {"h100-or-b200", "time-to-accuracy"})
+"""Those without `cases`."""
 
 
 @pytest.mark.parametrize("name", WITH_LISTS)
