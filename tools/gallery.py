@@ -54,8 +54,8 @@ GALLERY = (
     Picture(
         "time-to-target",
         "Which number is best for the time to an accuracy?",
-        "local-sgd-how-often",
-        ("learning.data=by-label", "strategy.steps=[1, 2, 4, 8]"),
+        "backup-workers-pay-when",
+        ("stragglers.0.cv=0.6",),
     ),
     Picture("consensus", "How far apart are the workers' weights?", "time-to-accuracy"),
     Picture("pollux", "Does a formula know how many samples are needed?", "time-to-accuracy"),

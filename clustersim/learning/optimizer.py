@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from clustersim.errors import InputError
 from clustersim.spec import Spec
 
 RateScaling = Literal["none", "linear", "sqrt"]
@@ -31,22 +32,36 @@ class LearningOptimizer(Spec):
         default="constant", description="rate after the warm-up: `constant`, or falling to 0 at the end of the epochs"
     )
     warm_up: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0, description="share of the epochs in which the rate rises linearly from 0"
+        default=0.0, description="share of the epochs in which the rate rises linearly to its full value"
     )
 
-    def factor(self, share: float, gradients_per_update: float) -> float:
-        """Return the factor of the rate when a `share` of the epochs is trained, 0 to 1.
+    @model_validator(mode="after")
+    def _momentum_has_an_effect(self) -> Self:
+        if self.kind != "momentum" and "momentum" in self.model_fields_set:
+            raise InputError(
+                f"momentum changes nothing with {self.kind}; write `kind: momentum` for SGD with momentum",
+                got=f"kind: {self.kind}",
+                allowed="kind: momentum",
+                key="momentum",
+            )
+        return self
 
-        >>> LearningOptimizer(scaling="linear", warm_up=0.1).factor(0.05, 8)
-        4.0
+    def factor(self, num_done: int, num_updates: int, gradients_per_update: float) -> float:
+        """Return the factor of the rate of the update after `num_done` of all `num_updates` are done.
+
+        In the warm-up it is in proportion to the number of the update, from 1 on: the first update has a rate above 0.
+
+        >>> [LearningOptimizer(scaling="linear", warm_up=0.5).factor(number, 8, 8) for number in range(5)]
+        [2.0, 4.0, 6.0, 8.0, 8.0]
         """
+        share = num_done / num_updates
         scale = {"none": 1.0, "linear": gradients_per_update, "sqrt": math.sqrt(gradients_per_update)}[self.scaling]
-        if share < self.warm_up:
-            return scale * share / self.warm_up
-        left = (share - self.warm_up) / (1 - self.warm_up)
+        if num_done + 1 < self.warm_up * num_updates:
+            return scale * (num_done + 1) / (self.warm_up * num_updates)
+        decayed = max(0.0, (share - self.warm_up) / (1 - self.warm_up))
         if self.schedule == "cosine":
-            return scale * 0.5 * (1 + math.cos(math.pi * min(1.0, left)))
-        return scale * (max(0.0, 1 - left) if self.schedule == "linear" else 1.0)
+            return scale * 0.5 * (1 + math.cos(math.pi * decayed))
+        return scale * (1 - decayed if self.schedule == "linear" else 1.0)
 
 
 def _by_kind(value: Any) -> Any:

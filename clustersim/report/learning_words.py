@@ -40,8 +40,29 @@ def value_words(metric: Metric, value: float) -> str:
 
 
 def learning_sentences(sweep: Sweep) -> tuple[str, ...]:
-    """Return the answer on learning: a sentence for each of the first conditions; empty where nothing was trained."""
-    return tuple(sentence_of(each) for each in comparisons(sweep)[:MOST_SENTENCES])
+    """Return the answer on learning: a sentence for each of the first conditions; empty where nothing was trained.
+
+    One more is on runs of the first conditions that learn nothing.
+    """
+    found = comparisons(sweep)
+    told = [sentence_of(each) for each in found[:MOST_SENTENCES]]
+    return tuple(text for text in (*told, _untaught(found[0]) if found else "") if text)
+
+
+def _untaught(comparison: TrainingComparison) -> str:
+    """Name the runs whose loss ends no lower than it begins; empty without any."""
+    runs = [each for each in comparison.trainings if _learns_nothing(each.learning)]
+    if not runs:
+        return ""
+    where = f"{comparison.where}, " if comparison.where else ""
+    names = _some(runs) if len(runs) <= _MOST_NAMED else f"{count(len(runs))} runs"
+    of_first = "its first weights" if len(runs) == 1 else "the first weights"
+    return f"{where}the loss of {names} ends no lower than that of {of_first}: try a smaller learning rate"
+
+
+def _learns_nothing(learning: LearningRun) -> bool:
+    """Return whether the loss of a training ends no lower than that of its first weights, a mean over seeds."""
+    return len(learning.curve) > 1 and learning.final_loss >= learning.curve[0].loss > 0
 
 
 def title_words(comparison: TrainingComparison, metric: Metric) -> str:
@@ -111,11 +132,11 @@ def _of_one(training: TrainedRun, metric: Metric, target: float | None) -> str:
         return f"the training ends with {end} after {duration(learning.curve[-1].seconds if learning.curve else 0.0)}"
     words = level_words(metric, target)
     if learning.time_to_target_s is not None:
-        pair = interval_of(learning)
-        between = f" ({duration(pair[0])} to {duration(pair[1])})" if pair is not None else ""
-        return f"{words} is reached after {duration(learning.time_to_target_s)}{between}"
-    seeds = f"by {learning.num_reached} of {learning.seeds} seeds only" if learning.num_reached else "never"
-    return f"{words} is reached {seeds}: the training ends with {end}"
+        mean, ends = duration(learning.time_to_target_s), [duration(end) for end in interval_of(learning) or ()]
+        between = f" ({' to '.join(ends)})" if set(ends) - {mean} else ""
+        return f"{words} is reached after {mean}{between}"
+    some = f"is reached by {learning.num_reached} of {learning.seeds} seeds only"
+    return f"{words} {some if learning.num_reached else 'is never reached'}: the training ends with {end}"
 
 
 def _missed(comparison: TrainingComparison) -> str:
@@ -176,10 +197,14 @@ def _change(comparison: TrainingComparison, metric: Metric) -> str:
     if len(found) != 2 or found[0].equals or found[1].equals:
         return ""
     one, other = (comparison.trainings[each.first] for each in found)
-    if metric == comparison.target_metric and at_target and (at_target.equals or at_target.first is not other):
-        return ""
-    level = level_words(metric, found[0].level)
-    return f"; {one.name} leads until {level} ({duration(found[0].seconds)}), then {other.name}"
+    if metric == comparison.target_metric:
+        named = at_target.first if at_target is not None else comparison.trainings[0]
+        if other is not named or (at_target is not None and at_target.equals):
+            return ""
+    level = f"{level_words(metric, found[0].level)} ({duration(found[0].seconds)})"
+    is_named = at_target is not None and metric == comparison.target_metric
+    is_long = len(f"{one.name}{other.name}") > _LONGEST_NAMES
+    return f"; {one.name} leads until {level}" + ("" if is_named and is_long else f", then {other.name}")
 
 
 def _lead_words(comparison: TrainingComparison, metric: Metric) -> str:
@@ -208,7 +233,7 @@ def _some(trainings: Sequence[TrainedRun]) -> str:
     names = [each.name for each in trainings]
     if len(names) <= _MOST_NAMED and len("".join(names)) <= _LONGEST_NAMES:
         return listed(names)
-    return "another one" if len(names) == 1 else f"{count(len(names))} others"
+    return "another run" if len(names) == 1 else f"{count(len(names))} others"
 
 
 def _are(trainings: Sequence[TrainedRun]) -> str:

@@ -74,9 +74,11 @@ def _staleness(question: SweepQuestion, runs: Sequence[Run], tail: str) -> str:
         own = apart(runs[0]) or "its gradients are fresh"
         return f"{own}, gradients of {question.label(runs[ages.index(high)])} are {versions(high)} versions old"
     if fresh is not None:
+        is_behind_copies = any(age < _STALE for age in ages[: list(runs).index(fresh)])
+        same = " and the same weights everywhere" if is_behind_copies else ""
         return (
             f"gradients of {question.label(runs[0])} are {versions(ages[0])} versions old, {tail}; "
-            f"{question.label(fresh)} is the fastest with fresh ones"
+            f"{question.label(fresh)} is the fastest with fresh ones{same}"
         )
     ends = question.label(runs[ages.index(low)]), question.label(runs[ages.index(high)])
     return f"gradients are {versions(low)} ({ends[0]}) to {versions(high)} versions old ({ends[1]}), {tail}"

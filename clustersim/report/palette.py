@@ -124,8 +124,12 @@ def series_marker(number: int) -> str:
 
 
 def series_dash(number: int) -> str:
-    """Return the dashes of the curve of the series of that number, for figures where markers are few."""
-    return DASHES[number % len(DASHES)]
+    """Return the dashes of the curve of the series of that number, for figures where markers are few.
+
+    >>> [series_dash(number) for number in (0, 5, 6, 12)]  # a hue that comes again has other dashes
+    ['solid', 'longdashdot', 'longdash', 'dot']
+    """
+    return DASHES[(number + number // NUM_SERIES_HUES) % len(DASHES)]
 
 
 def load_colour(share: float) -> str:

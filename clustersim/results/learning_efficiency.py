@@ -29,9 +29,11 @@ def efficiencies(trainings: Sequence[LearningRun | None]) -> list[Efficiency | N
     rates = [None if each is None else samples_per_second(each) for each in trainings]
     needed = [None if each is None else each.samples_to_target for each in trainings]
     best_rate = max((rate for rate in rates if rate is not None), default=0.0)
-    fewest = min((samples for samples in needed if samples), default=0.0)
+    fewest = min((samples for samples in needed if samples is not None), default=0.0)
     return [
-        None if rate is None else _efficiency(rate / best_rate, fewest / samples if samples else None)
+        None
+        if rate is None
+        else _efficiency(rate / best_rate, None if samples is None else fewest / samples if samples else 1.0)
         for rate, samples in zip(rates, needed, strict=True)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -323,6 +324,11 @@ def test_stale_gradients_are_said_and_the_fastest_with_fresh_ones() -> None:
     assert sentences(sweep)[2] == (
         "Gradients of async are 7.0 versions old, so samples per second is not learning; "
         "ring is the fastest with fresh ones."
+    )
+    gossip = run_at(200.0, {"strategy": "gossip"})
+    gossip = replace(gossip, features=SimpleNamespace(strategy="gossip"))
+    assert sentences(replace(sweep, runs=(*sweep.runs, gossip)))[2].endswith(
+        "; ring is the fastest with fresh ones and the same weights everywhere."
     )
     both = over("strategy.n", {1: 100.0, 2: 200.0}, lambda run: replace(run, staleness=stale(run.axes["strategy.n"])))
     assert (

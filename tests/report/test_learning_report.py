@@ -13,7 +13,7 @@ from clustersim.report.findings import findings
 from clustersim.report.learning_cards import efficiency_rows, efficiency_title
 from clustersim.report.learning_curves import MAX_CURVES, draw_learning_curves, learning_curves_data
 from clustersim.report.learning_words import first_at_target, learning_sentences, title_words
-from clustersim.report.palette import DASHES, MARKERS
+from clustersim.report.palette import DASHES, MARKERS, series_colour, series_dash
 from clustersim.report.text_table import plain
 from clustersim.report.time_to_target import draw_time_to_target, time_to_target_data
 from clustersim.report.trainings import comparisons
@@ -126,6 +126,15 @@ def test_a_target_that_is_never_reached_is_said_not_to_be() -> None:
     assert sentence(some) == "no run reaches accuracy 0.95 with every seed; async does with 1 of 2"
 
 
+def test_a_run_that_learns_nothing_is_said_to() -> None:
+    flat = [point._replace(loss=2.4 if point.updates else 2.3, accuracy=0.1) for point in curve_of(2.0)]
+    found = sentence(two(training(flat), training(curve_of(2.0))))
+    assert found == (
+        "all-reduce reaches accuracy 0.95 first, after 6.80 s; async does not reach it | "
+        "the loss of async ends no lower than that of its first weights: try a smaller learning rate"
+    )
+
+
 def test_the_first_sentence_is_on_learning_and_the_last_one_points_to_it() -> None:
     sweep = six_strategies()
     stale = tuple(
@@ -141,8 +150,12 @@ def test_the_first_sentence_is_on_learning_and_the_last_one_points_to_it() -> No
 def test_one_training_has_its_time_or_its_end() -> None:
     alone = trained_sweep({"async": training(*map(curve_of, (2.0, 2.1, 2.2)))})
     assert sentence(alone) == "accuracy 0.95 is reached after 7.20 s (6.80 s to 7.60 s)"
+    same = trained_sweep({"async": training(*[curve_of(2.0)] * 3)})
+    assert sentence(same) == "accuracy 0.95 is reached after 6.80 s"
     ended = trained_sweep({"async": training(curve_of(2.0), target=None)})
     assert sentence(ended) == "the training ends with accuracy 0.98 after 20.0 s"
+    never = trained_sweep({"async": training(curve_of(2.0, 0.2))})
+    assert sentence(never) == "accuracy 0.95 is never reached: the training ends with accuracy 0.8"
     assert sentence(make_sweep()) == ""
 
 
@@ -155,6 +168,11 @@ def test_six_curves_differ_by_colour_dashes_and_marker() -> None:
     assert all(len(set(column)) == 6 for column in zip(*looks, strict=True))
     assert len(set(DASHES)) >= 6
     assert len(set(MARKERS)) >= 6
+
+
+def test_curves_of_one_colour_differ_by_dashes() -> None:
+    looks = [(series_colour(number), series_dash(number)) for number in range(MAX_CURVES)]
+    assert len(set(looks)) == MAX_CURVES
 
 
 def test_the_target_is_a_line_with_its_name_and_reached_where_it_is() -> None:

@@ -87,7 +87,7 @@ class Trained(Model):
         return self._trainee.gradient(weights, self._samples[worker].next())
 
     def update(self, gradients: Sequence[Any]) -> None:
-        factor = self._spec.optimizer.factor(self._num_done / self._num_updates, len(gradients))
+        factor = self._spec.optimizer.factor(self._num_done, self._num_updates, len(gradients))
         self._optimizer.param_groups[0]["lr"] = self._spec.optimizer.rate * factor
         self._parameter.grad = sum(gradients) / len(gradients)
         self._optimizer.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,13 @@ from clustersim.learning.spec import LearningSpec
 from clustersim.learning.tasks import Trainee
 from clustersim.learning.training.compression import Compressor
 from clustersim.learning.training.samples import WorkerSamples, pools
+
+
+class Draw(NamedTuple):
+    """The numbers of the samples on which a worker computes its next gradient [batch]."""
+
+    worker: int
+    samples: np.ndarray
 
 
 class Gradients:
@@ -29,20 +37,20 @@ class Gradients:
         """Whether a gradient changes the next one of its worker, even if it is dropped."""
         return self._compressor is not None and self._compressor.keeps_residual
 
-    def mean(self, workers: Sequence[int], weights: Tensor) -> Tensor:
-        """Return the mean [num_weights] of the next gradients of some workers at these weights; a new tensor.
+    def draw(self, workers: Sequence[int]) -> list[Draw]:
+        """Return the samples of the next gradients of some workers [len(workers)]."""
+        return [Draw(worker, self._samples[worker].next()) for worker in workers]
+
+    def mean(self, draws: Sequence[Draw], weights: Tensor) -> Tensor:
+        """Return the mean [num_weights] of the gradients on some draws at these weights; a new tensor.
 
         Without compression it is computed in one batch, where that is the same.
         """
-        samples = [self._samples[worker].next() for worker in workers]
+        samples = [draw.samples for draw in draws]
         if self._compressor is None and not self._trainee.mixes_samples:
             return self._trainee.gradient(weights, samples[0] if len(samples) == 1 else np.concatenate(samples))
         gradients = [self._trainee.gradient(weights, each) for each in samples]
         if self._compressor is None:
             return torch.stack(gradients).mean(0)
-        return self._compressor.mean([self._compressor.sent(*each) for each in zip(workers, gradients, strict=True)])
-
-    def skip(self, workers: Sequence[int]) -> None:
-        """Pass over the samples of the next gradients of some workers."""
-        for worker in workers:
-            self._samples[worker].next()
+        sent = [self._compressor.sent(draw.worker, own) for draw, own in zip(draws, gradients, strict=True)]
+        return self._compressor.mean(sent)

@@ -66,5 +66,8 @@ class CurveRecorder:
 
 
 def bounded(value: float) -> float:
-    """Return a figure of a model; MAX_LOSS for one that is larger, infinite or not a number."""
-    return MAX_LOSS if math.isnan(value) else min(value, MAX_LOSS)
+    """Return a figure of a model; MAX_LOSS for one that is larger, infinite or not a number.
+
+    A loss below -MAX_LOSS, of a user's own task, is -MAX_LOSS.
+    """
+    return MAX_LOSS if math.isnan(value) else max(-MAX_LOSS, min(value, MAX_LOSS))

@@ -64,7 +64,7 @@ class ReplicaTraining:
                 self._evaluate(recorder, applied)
                 applied = None
             if kind == READ:
-                self._read[worker] = self._gradients.mean((worker,), self._weights[worker])
+                self._read[worker] = self._gradients.mean(self._gradients.draw((worker,)), self._weights[worker])
             elif kind == APPLY:
                 self._apply(worker, recorder.num_updates)
                 applied = _Applied(time_s, worker, self._consensus() if recorder.is_time(self._num_updates) else 0.0)
@@ -87,7 +87,7 @@ class ReplicaTraining:
     def _apply(self, worker: int, num_updates: int) -> None:
         gradient = self._read[worker]
         assert gradient is not None
-        factor = self._optimizer.factor(self._num_updates / num_updates, self._order.num_workers)
+        factor = self._optimizer.factor(self._num_updates, num_updates, self._order.num_workers)
         self._updaters[worker].step(gradient, factor)
         self._num_updates += 1
 

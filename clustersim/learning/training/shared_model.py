@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clustersim.learning.optimizer import LearningOptimizer
 from clustersim.learning.order import SharedModelOrder
-from clustersim.learning.training.gradients import Gradients
+from clustersim.learning.training.gradients import Draw, Gradients
 from clustersim.learning.training.recorder import CurveRecorder
 from clustersim.learning.training.update import Updater
 from clustersim.results.learning import SeedRun
@@ -34,8 +34,8 @@ class SharedModelTraining:
             if gradient is not None:
                 accepted = [row for row in rows if row.accepted]
                 num_gradients = sum(len(self._members(row)) for row in accepted)
-                share = (version - 1) / recorder.num_updates
-                self._updater.step(gradient, self._optimizer.factor(share, num_gradients) * rate)
+                factor = self._optimizer.factor(version - 1, recorder.num_updates, num_gradients)
+                self._updater.step(gradient, factor * rate)
                 if version in self._last_read:
                     self._versions[version] = self._updater.weights.clone()
                 recorder.updated(accepted[-1].time_s, version, lambda: self._updater.weights, scale=self._updater.scale)
@@ -50,23 +50,23 @@ class SharedModelTraining:
     def _gradient(self, rows: Sequence[Update]) -> tuple[Tensor | None, float]:
         """Return the mean of the gradients that are applied, weighted by their rates, and their mean rate.
 
-        The samples of dropped gradients are passed over. The gradient is None if all are dropped.
+        The samples of dropped gradients are passed over. The gradient is None if all are dropped. Workers draw samples
+        in the order of the rows. Those with the same version and rate are then one batch, unless rows leave a residual.
         """
-        workers: dict[tuple[int, float], list[int]] = {}
-        for row in rows:
-            members = self._members(row)
+        draws: dict[tuple[int, float, int], list[Draw]] = {}
+        for number, row in enumerate(rows):
+            drawn = self._gradients.draw(self._members(row))
             if row.accepted:
-                workers.setdefault((row.version_read, row.learning_rate), []).extend(members)
+                place = number if self._gradients.keeps_residual else 0
+                draws.setdefault((row.version_read, row.learning_rate, place), []).extend(drawn)
             elif self._gradients.keeps_residual:
-                self._gradients.mean(members, self._versions[row.version_read])
-            else:
-                self._gradients.skip(members)
-        total = sum(len(each) for each in workers.values())
-        rates = sum(rate * len(each) for (_, rate), each in workers.items())
+                self._gradients.mean(drawn, self._versions[row.version_read])
+        total = sum(len(each) for each in draws.values())
+        rates = sum(rate * len(each) for (_, rate, _), each in draws.items())
         gradient: Tensor | None = None
-        for (version, rate), each in workers.items():
+        for (version, rate, _), each in draws.items():
             own = self._gradients.mean(each, self._versions[version])
-            if len(workers) > 1:
+            if len(draws) > 1:
                 own *= rate * len(each) / rates
             gradient = own if gradient is None else gradient.add_(own)
         return gradient, rates / total if total else 0.0

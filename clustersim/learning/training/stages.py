@@ -34,8 +34,8 @@ class StageTraining:
         versions = deque([self._updater.weights.clone()], maxlen=max(self._order.staleness) + 1)
         recorder.start(self._updater.weights)
         for number, time_s in enumerate(self._order.time_s.tolist()):
-            gradient = self._gradients.mean(workers, self._stashed(versions))
-            factor = self._optimizer.factor(number / recorder.num_updates, self._order.num_workers)
+            gradient = self._gradients.mean(self._gradients.draw(workers), self._stashed(versions))
+            factor = self._optimizer.factor(number, recorder.num_updates, self._order.num_workers)
             self._updater.step(gradient, factor)
             versions.append(self._updater.weights.clone())
             recorder.updated(time_s, number + 1, lambda: self._updater.weights, scale=self._updater.scale)
