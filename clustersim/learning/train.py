@@ -49,9 +49,9 @@ def training_s(specs: Sequence[tuple[LearningSpec, int]]) -> float:
     It computes a few gradients of the first tasks and batches; those after them are taken to cost as much on average.
     A task that cannot be made is left out.
     """
-    from clustersim.learning.training.cost import Cost, cost_of
+    from clustersim.learning.training.cost import TrainingCost, cost_of
 
-    costs: dict[str, Cost | None] = {}
+    costs: dict[str, TrainingCost | None] = {}
     found_s, num_known = 0.0, 0
     for spec, number in specs:
         kind = f"{spec.trained!r} {spec.batch}"

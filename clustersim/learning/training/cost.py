@@ -16,7 +16,7 @@ _TRIED_S = 0.1
 _EVALUATIONS = 100
 
 
-class Cost(NamedTuple):
+class TrainingCost(NamedTuple):
     """CPU seconds of a gradient with one batch, and of an evaluation, of a task with so many samples."""
 
     num_samples: int
@@ -30,7 +30,7 @@ class Cost(NamedTuple):
         return spec.seeds * (gradients * self.gradient_s + evaluations * self.evaluation_s)
 
 
-def cost_of(trainee: Trainee, batch: int) -> Cost:
+def cost_of(trainee: Trainee, batch: int) -> TrainingCost:
     """Return what a task costs, from a few gradients on this machine."""
     samples = np.arange(batch) % trainee.num_samples
     before = torch.get_num_threads()
@@ -40,7 +40,7 @@ def cost_of(trainee: Trainee, batch: int) -> Cost:
         evaluation_s = _seconds(lambda: trainee.evaluate(trainee.initial))
     finally:
         torch.set_num_threads(before)
-    return Cost(trainee.num_samples, gradient_s, evaluation_s)
+    return TrainingCost(trainee.num_samples, gradient_s, evaluation_s)
 
 
 def _seconds(work: Callable[[], object]) -> float:

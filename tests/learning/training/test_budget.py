@@ -30,7 +30,7 @@ def test_telling_the_cost_times_each_task_and_batch_once(monkeypatch: pytest.Mon
     timed: list[int] = []
     measured = cost.cost_of(digits(64, SEED), 16)
 
-    def cost_of(trainee: object, batch: int) -> cost.Cost:
+    def cost_of(trainee: object, batch: int) -> cost.TrainingCost:
         timed.append(batch)
         return measured
 
