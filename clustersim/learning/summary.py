@@ -78,11 +78,9 @@ def _first_times(curve: Curve) -> Curve:
 
 
 def _interval(times_s: Sequence[float]) -> tuple[float, float] | None:
-    """Return the confidence interval of the mean; it is computed on logarithms, since times are positive."""
-    if min(times_s) <= 0:
-        return None
-    ends = confidence_interval([math.log(time_s) for time_s in times_s], _LEVEL)
-    return None if ends is None else (math.exp(ends[0]), math.exp(ends[1]))
+    """Return the confidence interval of the mean; None for one time. No time is below 0."""
+    ends = confidence_interval(times_s, _LEVEL)
+    return None if ends is None else (max(0.0, ends[0]), ends[1])
 
 
 def _mean_point(points: Sequence[CurvePoint]) -> CurvePoint:

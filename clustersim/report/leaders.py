@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,9 +16,6 @@ NUM_LEVELS = 160
 
 _FIRST_SHARE = 10
 """One over the share of the levels, the first ones, that do not count: all trainings pass them within a moment."""
-
-_STANDARD_ERRORS = 2.0
-"""Standard errors of the mean ratio of two times, seed by seed, within which they are called equal."""
 
 _EQUAL = 1.01
 """Ratio of two times up to which they are called equal."""
@@ -120,11 +118,11 @@ def leads(trainings: Sequence[LearningRun], metric: Metric, target: float | None
 def is_faster(one: Reached, other: Reached) -> bool:
     """Return whether one training has an error earlier than another by more than chance; both are at one level.
 
-    Seed number k has the same samples and the same stragglers in both: their ratio is taken seed by seed. Its mean must
-    be more than two standard errors from 1, and the times further apart than two evaluations.
+    Seed number k has the same samples and the same stragglers in both: their ratio is taken seed by seed. The 95 %
+    confidence interval of its mean (Student) must leave out 1, and the times be further apart than two evaluations.
 
-    >>> one, other = Reached(np.array([10.0, 12.0]), 0.1), Reached(np.array([11.0, 13.0]), 0.1)
-    >>> is_faster(one, other), is_faster(one, Reached(np.array([11.0, 11.8]), 0.1))
+    >>> one, other = Reached(np.array([10.0, 12.0, 11.0]), 0.1), Reached(np.array([11.0, 13.0, 12.0]), 0.1)
+    >>> is_faster(one, other), is_faster(one, Reached(np.array([11.0, 11.8, 12.0]), 0.1))
     (True, False)
     """
     number = min(len(one.seconds), len(other.seconds))
@@ -132,9 +130,17 @@ def is_faster(one: Reached, other: Reached) -> bool:
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return bool(np.isfinite(first).all())
     ratios = np.log(np.maximum(second, _TINY_S) / np.maximum(first, _TINY_S))
-    spread = _STANDARD_ERRORS * float(ratios.std(ddof=1)) / number**0.5 if number > 1 else 0.0
+    spread = _student(number) * float(ratios.std(ddof=1)) / number**0.5 if number > 1 else 0.0
     is_beyond_evaluations = float((second - first).mean()) > max(one.resolution_s, other.resolution_s)
     return is_beyond_evaluations and float(ratios.mean()) > max(spread, float(np.log(_EQUAL)))
+
+
+@cache
+def _student(number: int) -> float:
+    """Return how many standard errors the 95 % interval of the mean of so many values is to each side."""
+    from scipy.special import stdtrit  # the quantile alone: scipy.stats takes a second to load
+
+    return float(stdtrit(number - 1, 0.975))
 
 
 def _excess(fastest: Reached, other: Reached) -> float:

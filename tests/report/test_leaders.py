@@ -72,8 +72,8 @@ def test_noise_of_one_evaluation_changes_no_lead() -> None:
 
 
 def test_a_training_of_which_a_seed_stays_behind_is_no_candidate_there() -> None:
-    quick = training(curve_of(1.0, 0.02), curve_of(1.0, 0.3))
-    slow = training(curve_of(3.0, 0.02), curve_of(3.0, 0.02))
+    quick = training(*[curve_of(1.0, 0.02)] * 3, curve_of(1.0, 0.3))
+    slow = training(*[curve_of(3.0, 0.02)] * 4)
     first, second = leads([quick, slow], "accuracy")
     assert (first.first, second.first) == (0, 1)
     assert 0.5 < first.level < 0.7  # where the slow seed has no more
