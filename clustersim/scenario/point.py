@@ -256,8 +256,8 @@ class JobOfMany(NamedTuple):
 
 
 def _read_members() -> None:
-    """Let points have the members that the tables have now."""
-    for model in (PointKeys, Point, JobPoint):
+    """Let points have the members that the tables have now; a point takes over what its jobs have."""
+    for model in (PointKeys, JobPoint, Point):
         for name, table in (("strategy", STRATEGIES), ("topology", TOPOLOGIES)):
             model.model_fields[name].annotation = reduce(or_, table.values())
         model.model_rebuild(force=True)

@@ -93,6 +93,7 @@ def test_assumptions_say_what_failures_and_given_times_mean(scenario: dict[str, 
     asked = scenario | {"learning": {"task": "digits"}, "stragglers": pauses}
     point = load_scenario(asked).points()[0].point
     assert point.learning is not None
-    sentences = Training(point.learning, Setup(point), (), 1).assumptions()
+    first: Any = None
+    sentences = Training(point.learning, Setup(point), (), 1, first).assumptions()
     assert any("count from the start of the job" in sentence for sentence in sentences)
     assert any("back to its last checkpoint" in sentence for sentence in sentences)
